@@ -29,7 +29,14 @@ from dspectral.store.array_files import (
     get_array_codecs,
     get_fill_value,
 )
-from dspectral.store.location import Files, LocalFiles, Location, StoreError, annotate_disk_full
+from dspectral.store.location import (
+    INVALID_CONTENT_ERRORS,
+    Files,
+    LocalFiles,
+    Location,
+    StoreError,
+    annotate_disk_full,
+)
 from dspectral.types import JSON
 
 R = TypeVar("R")
@@ -67,13 +74,11 @@ def _call_off_main_thread(function: Callable[..., R], *arguments: Any, n_bytes: 
     return sync(asyncio.to_thread(function, *arguments))
 
 
-def read_array(location: Location, store: Files, block: str, part: str) -> NDArray[Any]:
+def read_array(location: Location, path: str) -> NDArray[Any]:
     """Read an array of :func:`write_array` and verify its checksums. Shapes: returns (n,)."""
-    name, remedy = (
-        f"store {location.url}, block {block}: {part}",
-        "remove the block and build the store again",
-    )
-    return retry(_read_array, store, f"{block}/{part}", name, remedy, description=f"reading {name}")
+    block, _, part = path.rpartition("/")
+    name, remedy = f"store {location.url}, block {block}: {part}", "remove the store and build it again"
+    return retry(_read_array, location.open(), path, name, remedy, description=f"reading {name}")
 
 
 def _read_array(store: Files, path: str, name: str, remedy: str) -> NDArray[Any]:
@@ -97,11 +102,7 @@ def _read_directly(store: Files, path: str) -> NDArray[Any] | None:
             return None
         chunks = _read_chunks(store, path, first, form.n_chunks)
         return _call_off_main_thread(form.values, chunks, n_bytes=form.length * form.dtype.itemsize)
-    except (
-        FileNotFoundError,
-        ValueError,
-        RuntimeError,
-    ):  # the store, a chunk or a checksum is missing or wrong
+    except (FileNotFoundError, ValueError, RuntimeError):  # a missing file or a wrong checksum
         return None
 
 
@@ -115,16 +116,10 @@ def _read_chunks(
         yield from store.read_files(*(f"{path}/c/{number}" for number in numbers))
 
 
-def read_verified_array(
-    store: Store, path: str, name: str, remedy: str
-) -> tuple["zarr.Array[Any]", NDArray[Any]]:
-    """Read an array of any shape; raise StoreError if it is missing or damaged."""
-    return retry(_read_with_zarr, store, path, name, remedy, description=f"reading {name}")
-
-
 def _read_with_zarr(
     store: Store, path: str, name: str, remedy: str
 ) -> tuple["zarr.Array[Any]", NDArray[Any]]:
+    """Read an array of any shape; raise StoreError if it is missing or damaged."""
     try:
         array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
         if isinstance(store, LocalFiles):
@@ -136,16 +131,7 @@ def _read_with_zarr(
         if isinstance(store, LocalFiles) and not store.root.exists():
             raise missing_on_worker_error(str(store.root)) from error
         raise StoreError(f"{name} is missing; {remedy}") from error
-    except (
-        ValueError,
-        RuntimeError,
-        TypeError,
-        AttributeError,
-        LookupError,
-        ArithmeticError,
-        MemoryError,
-    ) as error:
-        # Zarr raises the last five for JSON that does not describe an array. RecursionError is a RuntimeError.
+    except INVALID_CONTENT_ERRORS as error:
         raise StoreError(f"{name} is damaged ({error}); {remedy}") from error
 
 
@@ -187,7 +173,8 @@ class StoredGroup(NamedTuple):
         """Read an array by its number and verify its checksums and digest."""
         path = f"{_get_arrays_path(self.attributes['generation'])}/{number}"
         name, remedy = f"{self.location.url}: array {path}", "save it again"
-        array, values = read_verified_array(self.location.open(), path, name, remedy)
+        read = _read_with_zarr, self.location.open(), path, name, remedy
+        array, values = retry(*read, description=f"reading {name}")
         # Models may hold any number, NaN included, so missing chunks are found by listing them.
         try:
             lacks = array.nchunks - array.nchunks_initialized

@@ -10,7 +10,7 @@ from scipy import sparse
 from dspectral.linalg.block_sums import compute_energy, sum_rows
 from dspectral.linalg.sparse_products import find_csr_error
 from dspectral.store.arrays import compute_digest, read_array, write_array
-from dspectral.store.location import Files, Location, StoreError
+from dspectral.store.location import Files, Location, StoreError, damage_error
 from dspectral.types import CSRRows, Documents, FloatArray, IntArray
 
 TEXTS, IDS = "texts", "ids"
@@ -147,11 +147,10 @@ def find_block(location: Location, name: str) -> BlockInfo | None:
 
 def check_sums(location: Location, info: BlockInfo) -> None:
     """Verify the column sums of a block, which are not read with its rows."""
-    store = location.open()
-    sums = [read_array(location, store, info.name, part) for part in ("column_sums", "document_frequency")]
+    sums = [read_array(location, f"{info.name}/{part}") for part in ("column_sums", "document_frequency")]
     marker = location.read_attributes(info.name) or {}
     if compute_digest(*sums) != marker.get("digests", [None, None])[1]:
-        raise StoreError(_damage_message(location, info.name, "its column sums do not match their digest"))
+        raise damage_error(location, info.name, "its column sums do not match their digest")
 
 
 def read_block(location: Location, info: BlockInfo) -> CSRRows:
@@ -173,27 +172,20 @@ def read_labels(location: Location, info: BlockInfo) -> CSRRows:
 
 
 def _read_csr(location: Location, name: str, shape: tuple[int, int], nnz: int, digest: int | None) -> CSRRows:
-    store = location.open()
     # Each array has its own checksums; sizes and digest show that the arrays belong to one block.
-    data, indices, indptr = (
-        read_array(location, store, name, part) for part in ("data", "indices", "indptr")
-    )
+    data, indices, indptr = (read_array(location, f"{name}/{part}") for part in ("data", "indices", "indptr"))
     if len(indptr) != shape[0] + 1 or indptr[-1] != nnz or not len(data) == len(indices) == nnz:
-        raise StoreError(_damage_message(location, name, "the sizes of its arrays do not match"))
+        raise damage_error(location, name, "the sizes of its arrays do not match")
     if compute_digest(data, indices, indptr) != digest:
-        raise StoreError(_damage_message(location, name, "its content does not match its digest"))
+        raise damage_error(location, name, "its content does not match its digest")
     # A digest can be edited, and compiled loops require valid indices. The order of indices is not checked: it would
     # double the cost of a read.
     if fault := find_csr_error(indices, indptr, shape[1]):
-        raise StoreError(_damage_message(location, name, fault))
+        raise damage_error(location, name, fault)
     rows = sparse.csr_array((data, indices, indptr), shape=shape)
     rows.has_sorted_indices = True  # SciPy skips its own check
     rows.has_canonical_format = True
     return rows
-
-
-def _damage_message(location: Location, name: str, reason: str) -> str:
-    return f"store {location.url}, block {name}: {reason}; remove the block and build the store again"
 
 
 def write_documents(location: Location, path: str, documents: Documents) -> None:
@@ -206,12 +198,9 @@ def write_documents(location: Location, path: str, documents: Documents) -> None
 
 def read_documents(location: Location, path: str) -> Documents:
     """Read the texts or ids of a block and verify checksums and digest."""
-    store = location.open()
-    data, offsets = (read_array(location, store, path, part) for part in ("data", "offsets"))
+    data, offsets = (read_array(location, f"{path}/{part}") for part in ("data", "offsets"))
     if (location.read_attributes(path) or {}).get("digest") != compute_digest(data, offsets):
-        raise StoreError(
-            f"store {location.url}, block {path} does not match its digest; build the store again"
-        )
+        raise damage_error(location, path, "its content does not match its digest")
     return Documents(data, offsets)
 
 

@@ -11,7 +11,7 @@ from dspectral.linalg.sparse_products import find_offset_error
 from dspectral.store.arrays import compute_digest, read_array
 from dspectral.store.counts import CORPUS_KEY, read_root_metadata
 from dspectral.store.facts import render_corpus
-from dspectral.store.location import Location, StoreError
+from dspectral.store.location import Location, StoreError, damage_error
 from dspectral.store.vocabulary import PATH, read_vocabulary
 from dspectral.types import Int64s, Sentences
 
@@ -76,7 +76,7 @@ class Corpus:
     @cached_property
     def counts(self) -> Int64s:
         """Number of tokens of each type, shape (n_types,)."""
-        return read_array(self.location, self.location.open(), PATH, "counts")
+        return read_array(self.location, f"{PATH}/counts")
 
     def check(self) -> None:
         """Verify the checksums and digests of the vocabulary and of all blocks, one task per block.
@@ -131,20 +131,15 @@ def open_corpus(path: str | PathLike[str], *, storage_options: dict[str, Any] | 
     location = Location.from_url(path, storage_options)
     head = read_root_metadata(location, CORPUS_KEY, "corpus")
     if head is None:
-        unfinished = location.read_attributes("plans") is not None
-        reason = (
-            "its build is not finished, or it is not a corpus"
-            if unfinished
-            else "build one with build_corpus"
-        )
-        raise StoreError(f"no finished corpus at {path}: {reason}")
+        if location.read_attributes("plans") is not None:
+            raise StoreError(f"the build of the corpus at {path} is not finished, or it is not a corpus")
+        raise StoreError(f"no corpus at {path}: build one with build_corpus")
     return Corpus(location, tuple(SentenceBlock(*block) for block in head["blocks"]), head["provenance"])
 
 
 def read_sentences(location: Location, block: SentenceBlock, *, n_types: int | None = None) -> Sentences:
     """Read a block of sentences and verify its checksums."""
-    store = location.open()
-    ids, offsets = (read_array(location, store, block.name, part) for part in ("ids", "offsets"))
+    ids, offsets = (read_array(location, f"{block.name}/{part}") for part in ("ids", "offsets"))
     # Compiled loops do not check bounds, so offsets and ids are checked here.
     fault = find_offset_error(offsets, len(ids))
     if len(offsets) != block.n_sentences + 1 or len(ids) != block.n_tokens:
@@ -154,16 +149,11 @@ def read_sentences(location: Location, block: SentenceBlock, *, n_types: int | N
     elif n_types is not None and len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         fault = f"it has a token id outside the {n_types} types of the corpus"
     if fault:
-        raise StoreError(
-            f"corpus {location.url}, block {block.name}: {fault}; remove the block and build the corpus again"
-        )
+        raise damage_error(location, block.name, fault, "corpus")
     return Sentences(ids, offsets)
 
 
 def _verify_block(location: Location, block: SentenceBlock, *, n_types: int) -> None:
     if find_sentences(location, block.name) != block:
-        raise StoreError(
-            f"corpus {location.url}, block {block.name}: its marker differs from the root of the corpus; "
-            "build the corpus again"
-        )
+        raise damage_error(location, block.name, "its completion marker differs from the root", "corpus")
     read_sentences(location, block, n_types=n_types)

@@ -31,7 +31,7 @@ from dspectral.store.blocks import (
 )
 from dspectral.store.columns import Columns
 from dspectral.store.facts import render_count_store
-from dspectral.store.location import Location, StoreError
+from dspectral.store.location import Location, StoreError, damage_error
 from dspectral.store.rows import ENTRY_BYTES, BlockReader, CountMatrix, dask_array_from_blocks
 from dspectral.store.vocabulary import (
     KEEP_TERMS,
@@ -172,17 +172,15 @@ class CountStore(CountMatrix):
 
     def _read_total(self, part: str) -> NDArray[Any]:
         # Without some blocks, the totals of the root do not apply: the totals of each block are added instead.
-        store, path = self.location.open(), get_totals_path(self.generation)
+        path = f"{get_totals_path(self.generation)}/{part}"
         if self.left_out:
-            total = np.array(read_array(self.location, store, self.blocks[0].name, part))
+            total = np.array(read_array(self.location, f"{self.blocks[0].name}/{part}"))
             for block in self.blocks[1:]:
-                total += read_array(self.location, store, block.name, part)
+                total += read_array(self.location, f"{block.name}/{part}")
             return total
-        total = read_array(self.location, store, path, part)
+        total = read_array(self.location, path)
         if compute_digest(total) != self.totals_digests[TOTALS.index(part)]:
-            raise StoreError(
-                f"store {self.location.url}, {path}: {part} does not match its digest; build the store again"
-            )
+            raise damage_error(self.location, path, "its content does not match its digest")
         return total
 
     @property
@@ -348,10 +346,8 @@ def open_finished(location: Location) -> CountStore | None:
     sums, n_columns = tuple(head["totals"]), head["n_columns"]
     wrong = [block for block in blocks if block.n_columns != n_columns or type(n_columns) is not int]
     if wrong:
-        raise StoreError(
-            f"the root of store {location.url} has {n_columns!r:.60} columns, but block {wrong[0].name} has "
-            f"{wrong[0].n_columns!r:.60}; build the store again"
-        )
+        reason = f"the root has {n_columns!r:.60} columns, but it has {wrong[0].n_columns!r:.60}"
+        raise damage_error(location, wrong[0].name, reason)
     return CountStore(location, blocks, n_columns, head["generation"], head["provenance"], sums)
 
 
@@ -398,19 +394,12 @@ def exclude_blocks(blocks: Sequence[BlockInfo], without: Sequence[str], url: str
 def _verify_block(location: Location, parts: Sequence[str], block: BlockInfo) -> None:
     for part in parts:
         if read_documents(location, f"{block.name}/{part}").n_documents != block.n_rows:
-            raise StoreError(
-                f"store {location.url}, block {block.name}: the number of {part} must be {block.n_rows}, the number of "
-                "rows; build the store again"
-            )
+            reason = f"the number of {part} must be {block.n_rows}, the number of rows"
+            raise damage_error(location, block.name, reason)
     marker = find_block(location, block.name)
-    if marker is None:
-        raise StoreError(
-            f"store {location.url}, block {block.name}: its completion marker is missing; build the store again"
-        )
     if marker != block:
-        raise StoreError(
-            f"store {location.url}, block {block.name}: its marker differs from the root; build the store again"
-        )
+        fault = "is missing" if marker is None else "differs from the root"
+        raise damage_error(location, block.name, f"its completion marker {fault}")
     read_block(location, block)
     if block.n_labels is not None:
         read_labels(location, block)

@@ -52,6 +52,12 @@ def _stop_zarr_loop() -> None:
         iothread[0].join(timeout=10)
 
 
+INVALID_CONTENT_ERRORS = (
+    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, MemoryError
+)  # fmt: skip
+"""Errors of Zarr, JSON and decoders for invalid content; RecursionError is a RuntimeError."""
+
+
 class StoreError(ValueError):
     """Raised when a store or one of its blocks is missing, unfinished or damaged."""
 
@@ -269,13 +275,7 @@ class Location(NamedTuple):
             )
         except FileNotFoundError:
             return None
-        except (
-            ValueError,
-            TypeError,
-            LookupError,
-            AttributeError,
-            RecursionError,
-        ) as error:  # of Zarr and of JSON
+        except INVALID_CONTENT_ERRORS as error:
             raise StoreError(
                 f"{group_name} is not a group of Zarr with readable metadata: {error}"
             ) from error
@@ -336,6 +336,11 @@ def _read_local_attributes(store: Files, key: str) -> dict[str, Any] | None:
         return None
     is_group = metadata["node_type"] == "group" and metadata.get("zarr_format") == 3
     return metadata["attributes"] if is_group and isinstance(metadata["attributes"], dict) else None
+
+
+def damage_error(location: Location, path: str, reason: str, kind: str = "store") -> StoreError:
+    """Return the error for a group or array of a store that is missing or damaged."""
+    return StoreError(f"{kind} {location.url}, block {path}: {reason}; remove the {kind} and build it again")
 
 
 def is_local(file_system: Any) -> bool:

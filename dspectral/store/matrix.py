@@ -118,12 +118,13 @@ def write_counts(
         if writer.resumed and (writer.location.read_attributes(writer.scratch) or {}).get("rows") != rows_are:
             writer = writer.restart()  # noqa: PLW2901
         writer.location.write_attributes(writer.scratch, {"rows": rows_are})
-        blocks = _write_blocks(writer, parts, signed=signed, in_memory=in_memory)
-        for number, (block, size) in enumerate(zip(blocks, rows.chunks[0], strict=True)):
-            if block.n_rows != size:
-                raise ValueError(
-                    f"row block {number} has {block.n_rows} rows, but must have {size}, its Dask chunk size"
-                )
+        try:
+            blocks = _write_blocks(writer, parts, signed=signed, in_memory=in_memory)
+        except ValueError:
+            # Refused rows leave nothing behind. Tasks of other processes may still write: these blocks stay.
+            if in_memory or dask.base.get_scheduler() in (None, dask.threaded.get, dask.local.get_sync):
+                writer.abort()
+            raise
         return finish_store(writer, blocks)
 
 
@@ -134,9 +135,7 @@ def _compute_token(X: RowsLike, rows: da.Array) -> str:
     if not is_sparse(X):
         return str(tokenize(X, rows.shape))
     csr = sparse.csr_array(X)
-    return str(
-        (compute_digest(csr.data), compute_digest(csr.indices), compute_digest(csr.indptr), rows.shape)
-    )
+    return str((compute_digest(csr.data, csr.indices, csr.indptr), rows.shape))
 
 
 def _align_labels(rows: da.Array, labels: RowsLike) -> da.Array:
@@ -173,7 +172,13 @@ def _write_blocks(
     tasks = [row[0] for row, info in zip(written.to_delayed(), existing_blocks, strict=True) if info is None]
     with thread_pool_options(force=in_memory) as threads:
         new_infos = iter(dask.compute(*tasks, **threads))
-    return [next(new_infos) if info is None else info for info in existing_blocks]
+    infos = [next(new_infos) if info is None else info for info in existing_blocks]
+    for number, (info, size) in enumerate(zip(infos, parts[0].chunks[0], strict=True)):
+        if info.n_rows != size:
+            raise ValueError(
+                f"row block {number} has {info.n_rows} rows, but must have {size}, its Dask chunk size"
+            )
+    return infos
 
 
 def _write_block(

@@ -14,7 +14,7 @@ from dspectral.registry import register_class
 from dspectral.store.arrays import compute_digest, read_array, write_array
 from dspectral.store.columns import TERMS, Columns, columns_from_names
 from dspectral.store.facts import render_vocabulary
-from dspectral.store.location import Location, StoreError
+from dspectral.store.location import Location, damage_error
 from dspectral.text.hashing import replace_tokenizer_by_name
 from dspectral.text.term_bytes import take_terms
 from dspectral.text.term_index import TermIndex
@@ -232,16 +232,13 @@ def find_vocabulary(location: Location) -> Vocabulary | None:
 
 def read_vocabulary(location: Location) -> Vocabulary:
     """Read the vocabulary of a store and verify its digest."""
-    store = location.open()
+    names = "terms", "offsets", "document_frequency", "counts"
     terms, offsets, document_frequency, counts = parts = [
-        read_array(location, store, PATH, part)
-        for part in ("terms", "offsets", "document_frequency", "counts")
+        read_array(location, f"{PATH}/{name}") for name in names
     ]
     digest = (location.read_attributes(PATH) or {}).get("digest")
     if digest != compute_digest(*parts) or find_offset_error(offsets, len(terms)):
-        raise StoreError(
-            f"store {location.url}, {PATH}: the vocabulary does not match its digest; build the store again"
-        )
+        raise damage_error(location, PATH, "its content does not match its digest")
     return Vocabulary(Documents(terms, offsets), document_frequency, counts)
 
 
@@ -268,11 +265,9 @@ def write_term_sample(location: Location, path: str, sample: TermSample) -> None
 
 def read_term_sample(location: Location, path: str, size: int) -> TermSample:
     """Read a sample of at most ``size`` terms and verify its digest."""
-    packed = read_array(location, location.open(), path, "terms")
+    packed = read_array(location, f"{path}/terms")
     if not len(packed) or packed[0] != compute_digest(packed[1:]):
-        raise StoreError(
-            f"store {location.url}, {path}: its terms do not match their digest; build the store again"
-        )
+        raise damage_error(location, path, "its terms do not match their digest")
     return TermSample(unpack_terms(packed[2:]), size, int(packed[1]))
 
 

@@ -53,8 +53,8 @@ class StoreWriter(NamedTuple):
         return f"blocks/{self.generation:04d}-" + "-".join(f"{number:06d}" for number in numbers)
 
     def abort(self) -> None:
-        """Remove the manifest and the temporary data of a write without complete blocks."""
-        self.location.remove(self.scratch, f"plans/{self.generation:04d}")
+        """Remove everything that this call and interrupted ones have written, and the manifest."""
+        self.location.remove(*_list_unfinished(self.location))
 
     def without_history(self) -> Self:
         """Return a copy for tasks, without the fields that grow with the store."""
@@ -64,7 +64,7 @@ class StoreWriter(NamedTuple):
         """Remove everything that an interrupted call has written; keep the manifest."""
         path = f"plans/{self.generation:04d}"
         manifest = self.location.read_attributes(path) or {}
-        _remove_unfinished(self.location)
+        self.abort()
         self.location.write_attributes(path, manifest)
         return self._replace(resumed=False)
 
@@ -102,9 +102,7 @@ def open_writer(
             finished = _check_target(location, append=append)
             writer = _create_or_resume(location, finished, provenance, n_columns, fingerprints)
             # A fingerprint that is only a size does not detect changed text.
-            if writer.resumed and any(
-                fingerprint.startswith("size") for fingerprint in (fingerprints or {}).values()
-            ):
+            if writer.resumed and any(value.startswith("size") for value in (fingerprints or {}).values()):
                 writer = writer.restart()
             yield writer
     except PermissionError as error:
@@ -164,28 +162,21 @@ def write_manifest(
 ) -> bool:
     """Write the manifest; return True if an interrupted call has written the same one."""
     path, manifest = f"plans/{generation:04d}", to_json({"format": FORMAT, **provenance})
+    fingerprints_path = f"scratch/{generation:04d}/{FINGERPRINTS}"
     existing = location.read_attributes(path)
     if not existing:  # no group, or one without attributes after an interrupted write
         if not generation and not {"blocks", "totals", "vocabulary"}.isdisjoint(location.list_names()):
             raise StoreError(f"{location.url} is not a store of dspectral: choose another path, or remove it")
         if fingerprints:
-            location.write_attributes(
-                f"scratch/{generation:04d}/{FINGERPRINTS}", {FINGERPRINTS: fingerprints}
-            )
+            location.write_attributes(fingerprints_path, {FINGERPRINTS: fingerprints})
         location.write_attributes(path, manifest)
         return False
-    existing_fingerprints = (
-        (location.read_attributes(f"scratch/{generation:04d}/{FINGERPRINTS}") or {}).get(FINGERPRINTS, {})
-        if fingerprints
-        else {}
-    )
     # Manifests of different versions may have different fields.
     different = sorted(key for key in {*existing, *manifest} if existing.get(key) != manifest.get(key))
-    changed = [
-        url
-        for url, fingerprint in (fingerprints or {}).items()
-        if existing_fingerprints.get(url, fingerprint) != fingerprint
-    ]
+    changed = []
+    if fingerprints:
+        stored = (location.read_attributes(fingerprints_path) or {}).get(FINGERPRINTS, {})
+        changed = [url for url, value in fingerprints.items() if stored.get(url, value) != value]
     if changed and different in ([], ["sources"]):  # files that grew have other byte ranges
         raise changed_sources_error(location, changed)
     if different:
@@ -256,9 +247,9 @@ def finish_store(writer: StoreWriter, blocks: list[BlockInfo]) -> CountStore:
     for part, dtype in zip(TOTALS, (np.float64, np.int64), strict=True):
         total = np.zeros(writer.n_columns, dtype=dtype)
         if writer.existing_blocks:
-            total += read_array(writer.location, store, get_totals_path(writer.generation - 1), part)
+            total += read_array(writer.location, f"{get_totals_path(writer.generation - 1)}/{part}")
         for block in new_blocks:
-            total += read_array(writer.location, store, block.name, part)
+            total += read_array(writer.location, f"{block.name}/{part}")
         write_array(store, f"{get_totals_path(writer.generation)}/{part}", total)
         digests.append(compute_digest(total))
     all_blocks = (*writer.existing_blocks, *new_blocks)
@@ -313,32 +304,22 @@ def discard_unfinished(
     location = Location.from_url(store, storage_options)
     if force:
         unlock(location)
-    if _is_unfinished(location):
+    if _list_unfinished(location):
         with hold_write_lock(location):
-            _remove_unfinished(location)
+            location.remove(*_list_unfinished(location))
 
 
-def _get_next_generation(location: Location) -> tuple[str, bool]:
-    """Return the next generation, and whether it is the first one."""
+def _list_unfinished(location: Location) -> list[str]:
+    """Return the paths of an unfinished write; empty if there is none."""
     finished = open_finished(location)
-    return f"{0 if finished is None else finished.generation + 1:04d}", finished is None
-
-
-def _is_unfinished(location: Location) -> bool:
-    generation, _ = _get_next_generation(location)
+    generation = f"{0 if finished is None else finished.generation + 1:04d}"
     # The manifest is written first. A finished corpus has its own key in the root.
-    return location.read_attributes(f"plans/{generation}") is not None and CORPUS_KEY not in (
-        location.read_attributes() or {}
-    )
-
-
-def _remove_unfinished(location: Location) -> None:
-    if not _is_unfinished(location):
-        return
-    generation, is_first = _get_next_generation(location)
+    is_corpus = CORPUS_KEY in (location.read_attributes() or {})
+    if is_corpus or location.read_attributes(f"plans/{generation}") is None:
+        return []
     written = ["vocabulary", "blocks", "totals"]  # all groups of a first build
-    if not is_first:
+    if finished is not None:
         names = (name for name in location.list_names("blocks") if name.startswith(f"{generation}-"))
         written = [*(f"blocks/{name}" for name in names), f"totals/{generation}"]
-    # The manifest is removed last, so that an interrupted call can be repeated.
-    location.remove(*written, "scratch", f"plans/{generation}")
+    # The manifest is last, so that an interrupted removal can be repeated.
+    return [*written, "scratch", f"plans/{generation}"]

@@ -46,7 +46,7 @@ def test_the_files_are_those_of_zarr(dtype, length, chunk, monkeypatch, tmp_path
     where = Location.from_url(str(tmp_path))
     write_array(where.open(read_only=False), "group/array", values)
     assert files_below(tmp_path) == as_zarr_writes(values, chunk)
-    read = read_array(where, where.open(), "group", "array")
+    read = read_array(where, "group/array")
     assert read.tolist() == values.tolist()
     assert read.dtype == values.dtype.newbyteorder("<")
 
@@ -58,7 +58,7 @@ def test_what_other_writers_wrote_is_read_by_zarr(codecs, tmp_path):
         str(tmp_path), name="group/array", data=np.arange(9), chunks=(4,), compressors=compressors
     )
     where = Location.from_url(str(tmp_path))
-    assert read_array(where, where.open(), "group", "array").tolist() == [*range(9)]
+    assert read_array(where, "group/array").tolist() == [*range(9)]
 
 
 def test_an_array_that_is_there_is_replaced_with_all_of_its_chunks(monkeypatch, tmp_path):
@@ -94,7 +94,7 @@ def test_a_changed_chunk_is_damaged(change, tmp_path):
     file.write_bytes(change(file.read_bytes()))
     assert arrays._read_directly(where.open(), "group/array") is None
     with pytest.raises(StoreError, match=r"block group: array.*damaged"):
-        read_array(where, where.open(), "group", "array")
+        read_array(where, "group/array")
 
 
 @pytest.mark.parametrize("chunk", ["c/0", "c/1", "c/5"])
@@ -102,10 +102,10 @@ def test_a_chunk_that_is_not_there_is_said(chunk, monkeypatch, tmp_path):
     monkeypatch.setattr(array_files, "CHUNK_ENTRIES", 4)
     where = Location.from_url(str(tmp_path))
     write_array(where.open(read_only=False), "group/array", np.arange(23))
-    assert read_array(where, where.open(), "group", "array").tolist() == [*range(23)]
+    assert read_array(where, "group/array").tolist() == [*range(23)]
     (tmp_path / "group/array" / chunk).unlink()
     with pytest.raises(StoreError, match=r"block group: array.*chunk"):
-        read_array(where, where.open(), "group", "array")
+        read_array(where, "group/array")
 
 
 LESS = array_files._format_metadata(np.dtype("<i8"), -5)
@@ -118,7 +118,7 @@ def test_metadata_of_no_array_are_damaged(metadata, tmp_path):
     (tmp_path / "group/array/zarr.json").write_bytes(metadata)
     assert array_files.ArrayMetadata.from_metadata(metadata) is None
     with pytest.raises(StoreError, match=r"block group: array"):
-        read_array(where, where.open(), "group", "array")
+        read_array(where, "group/array")
 
 
 def endless(file, kind):
@@ -146,4 +146,4 @@ def test_files_without_end_are_named(name, kind, tmp_path):
     write_array(where.open(read_only=False), "group/array", np.arange(100))
     endless(tmp_path / "group" / name, kind)
     with pytest.raises(StoreError, match=f"group/{said}"):
-        _ = where.read_attributes("group"), read_array(where, where.open(), "group", "array")
+        _ = where.read_attributes("group"), read_array(where, "group/array")

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from functools import partial
 from itertools import count
 from pathlib import Path
 from uuid import uuid4
@@ -20,6 +21,7 @@ from dspectral.store.counts import open_store
 from dspectral.store.location import StoreError
 from dspectral.store.matrix import write_counts
 from tests.store.contents import contents, with_entry
+from tests.store.interrupted import stopped_at
 from tests.strategies import n_tasks, zipf_counts
 
 ROWS = zipf_counts(60, 40, 9)
@@ -115,13 +117,19 @@ def test_a_block_without_rows_is_left_out(url):
     ("value", "message"), [(np.nan, "nan"), (np.inf, "inf"), (-1.0, "-1.0"), (1e300, "inf")]
 )
 @pytest.mark.parametrize("lazy", [False, True])
-def test_what_is_no_count_is_named_by_its_place(url, value, message, lazy):
+def test_refused_rows_are_named_and_leave_the_store_as_it_was(url, value, message, lazy):
     X = with_entry(ROWS.toarray().astype(float), 47, 3, value)
     X = in_chunks(X, 20, 20, 20) if lazy else X
     with pytest.raises(ValueError, match=f"row block 2: row 7, column 3.*{message}"):
         write_counts(X, url, block_rows=20)
     with pytest.raises(StoreError, match=re.escape(url)):
         open_store(url)
+    write_counts(ROWS[:50], url, block_rows=25)  # other blocks
+    files = {path: path.read_bytes() for path in Path(url).rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match=f"row block 2: row 7, column 3.*{message}"):
+        write_counts(X, url, block_rows=20, append=True)
+    assert {path: path.read_bytes() for path in Path(url).rglob("*") if path.is_file()} == files
+    assert write_counts(ROWS[:10], url, append=True).block_rows == [25, 25, 10]
 
 
 def test_signed_counts_are_written_when_asked(url):
@@ -195,9 +203,7 @@ def test_rows_of_another_width_or_hashing_are_not_appended(url):
 
 
 def test_the_plan_of_an_unfinished_store_must_be_the_same(url):
-    bad = with_entry(ROWS.toarray(), 50, 3, np.nan)
-    with pytest.raises(ValueError, match=r"row block 2: row 10, column 3.*nan"):
-        write_counts(bad, url, block_rows=20)
+    stopped_at("blocks/0000-000002", lambda: write_counts(ROWS, url, block_rows=20))
     with pytest.raises(StoreError, match=rf"{re.escape(url)}.*matrix"):
         write_counts(ROWS, url, block_rows=10)
     with pytest.raises(StoreError, match=rf"{re.escape(url)}.*signed"):
@@ -207,13 +213,13 @@ def test_the_plan_of_an_unfinished_store_must_be_the_same(url):
 
 def test_files_that_killed_writers_left_are_in_nobodys_way(url):
     for append in (False, True):
-        with pytest.raises(ValueError, match=r"row block 2: row 10, column 3.*nan"):
-            write_counts(with_entry(ROWS.toarray(), 50, 3, np.nan), url, block_rows=20, append=append)
+        write = partial(write_counts, ROWS, url, block_rows=20, append=append)
+        stopped_at(f"blocks/000{int(append)}-000002", write)
         left = [Path(url) / folder / f"zarr.{'0' * 32}.partial" for folder in ("", "blocks", "scratch")]
         for path in left:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-        store = write_counts(ROWS, url, block_rows=20, append=append)
+        store = write()
         assert np.array_equal(store.counts[-60:].compute().toarray(), ROWS.toarray())
 
 

@@ -190,7 +190,7 @@ def _build(
     if not any(block.n_rows for block in blocks):
         raise ValueError(f"{text.source_names} has 0 documents, but a store needs at least one")
     if not writer.generation and not any(block.nnz for block in blocks):
-        writer.restart().abort()
+        writer.abort()
         n_documents = sum(block.n_rows for block in blocks)
         raise ValueError(
             f"the {n_documents} document(s) of {text.source_names} have 0 words: check the sources and the tokenizer"

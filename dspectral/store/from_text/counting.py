@@ -114,11 +114,10 @@ def _merge_and_filter(
 
 def merge_partition(partition: int, *, location: Location, names: list[str]) -> TermTable:
     """Merge a partition of all n blocks in a balanced tree with at most log2(n) tables in memory."""
-    store = location.open()
     # A binary counter: `pending` holds tables of 2**level blocks, with strictly falling levels.
     pending: list[tuple[int, TermTable]] = []
     for name in names:
-        level, table = 0, unpack_terms(read_array(location, store, name, str(partition)))
+        level, table = 0, unpack_terms(read_array(location, f"{name}/{partition}"))
         while pending and pending[-1][0] == level:
             level, table = level + 1, pending.pop()[1].merge(table)
         pending.append((level, table))
