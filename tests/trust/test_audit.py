@@ -44,11 +44,11 @@ def test_no_public_name_is_forgotten():
 
 
 def test_some_edited_strings_run_nothing_and_open_nothing_outside(tmp_path):
-    check(audited(["vocabulary", "corpus", "coordinates.zarr", "pipeline", "scaled"], tmp_path, 7, 2))
+    check(audited(["vocabulary", "corpus", "coordinates.zarr", "pipeline", "scaled"], tmp_path, 7, 1))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_edited_string_of_any_kind_runs_anything_or_opens_anything_outside(tmp_path, kind):
-    # All strings of a store take minutes: `python -m tests.trust.audit hashed,vocabulary FOLDER 0 0`.
-    check(audited([kind], tmp_path, 11, 3))
+@pytest.mark.parametrize("turn", range(4))
+def test_no_edited_string_of_any_kind_runs_anything_or_opens_anything_outside(tmp_path, turn):
+    # One process takes many kinds, since its imports take longer than one of them. All strings of a store take minutes: `python -m tests.trust.audit hashed,vocabulary FOLDER 0 0`.
+    check(audited(list(KINDS)[turn::4], tmp_path, 11, 1))
