@@ -58,7 +58,7 @@ STATED = {
     "`TruncatedSVD(n_passes=p)`, up to 2,048 columns": {
         '1, exact (`"gram"`)': lambda _: dspectral.TruncatedSVD(2, n_passes=4).fit(COUNTS).n_passes_ == 1
     },
-    "`TruncatedSVD(n_passes=p)`, more columns, stored entries up to a quarter of `dspectral.in-memory-bytes` (32 MiB)": {
+    "`TruncatedSVD(n_passes=p)`, more columns, entries up to a quarter of `dspectral.in-memory-bytes` (32 MiB)": {
         '1, exact (`"in_memory"`)': lambda _: (
             dspectral.TruncatedSVD(2, n_passes=4).fit(wide().compute()).n_passes_ == 1
         )

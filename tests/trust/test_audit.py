@@ -50,5 +50,6 @@ def test_some_edited_strings_run_nothing_and_open_nothing_outside(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("turn", range(4))
 def test_no_edited_string_of_any_kind_runs_anything_or_opens_anything_outside(tmp_path, turn):
-    # One process takes many kinds, since its imports take longer than one of them. All strings of a store take minutes: `python -m tests.trust.audit hashed,vocabulary FOLDER 0 0`.
+    # One process takes many kinds, since its imports take longer than one of them.
+    # All strings of a store take minutes: `python -m tests.trust.audit hashed,vocabulary FOLDER 0 0`.
     check(audited(list(KINDS)[turn::4], tmp_path, 11, 1))
