@@ -505,22 +505,26 @@ def krylov_steps(
         product = product.astype(options.dtype, copy=False)
         is_last = n_done == n_passes or space.newest.shape[1] == 0
         if to_tol or not is_last:
-            space = space.extend(product, keep_short=to_tol)
+            space = space.extend(product)
         if to_tol or is_last:
             best, bounds = (
                 space.approximation_and_bounds(k, -(-width // 3)) if to_tol else (space.close(product), None)
             )
             values = best.values / scale
-            formed = max(energy, gram_product.energy) * best.rounding_factor
-            rounding = product_rounding_bound(gram_product.n_rows, formed, options.dtype)
-            rounding += mean_rounding_bound(gram_product.energy, mean_energy) * (
+            rounding = product_rounding_bound(
+                gram_product.n_rows, max(energy, gram_product.energy), options.dtype
+            )
+            mean_rounding = mean_rounding_bound(gram_product.energy, mean_energy) * (
                 gram_product.projected_total is not None
             )
-            # The residual is positive semidefinite, so its trace bounds its norm.
+            # The residual is positive semidefinite, so its trace bounds its norm. Values whose rounding exceeds them
+            # are left out of the bound.
             lost_share = max(0.0, energy - math.fsum(values))
-            max_lost_share = lost_share + rounding
+            residuals = np.maximum(0.0, energy - np.cumsum(values)) + rounding * best.rounding_factors
+            max_lost_share = residuals.min(initial=energy + rounding) + mean_rounding
             certificate = Certificate.from_bounds(max_lost_share, energy, max_lost_share)
             if bounds is not None:
+                rounding += mean_rounding
                 short = bounds / scale - np.pad(values, (0, k))[: len(bounds)] + rounding
                 certificate = Certificate.from_bounds(
                     min(max_lost_share, short.max()), energy, min(max_lost_share, short.sum())

@@ -18,6 +18,7 @@ from dspectral.linalg.dense import (
 )
 from dspectral.linalg.panels import (
     PANEL,
+    add_inner_products,
     column_gram,
     inner_products,
     is_in_file,
@@ -75,17 +76,21 @@ class KrylovSpace(NamedTuple):
         """Block to multiply by C next, shape (d, r_j); r_j = 0 if the space is invariant."""
         return self.basis[-1]
 
-    def extend(self, product: FloatArray, *, keep_short: bool = False) -> "KrylovSpace":
+    def extend(self, product: FloatArray) -> "KrylovSpace":
         """Return the space extended by one block, which overwrites `product` (d, r_j).
 
         Block Gram-Schmidt, against the last two blocks and then all: ``product - sum_i K_i K_i' product``. ``4 d r_j``
-        flops for each column of the basis, twice in the last two, in three sweeps over the long side. `keep_short`
-        adds a sweep that keeps directions far shorter than others.
+        flops for each column of the basis, twice in the last two, in three sweeps over the long side.
         """
         coefficients = orthogonalize_against(product, self.basis)
-        # Rotate to nearly orthogonal columns, so that short directions are resolved beside long ones.
-        rotation = eigh_descending(column_gram(product))[1] if keep_short else np.eye(product.shape[1])
-        if keep_short:
+        gram, rotation = column_gram(product), np.eye(product.shape[1])
+        lengths = np.sqrt(np.where(gram.diagonal() > 0, gram.diagonal(), 1.0))
+        values = eigh_descending(gram / lengths / lengths[:, None])[0]
+        is_graded = bool(len(values)) and values[-1] <= 4.0 * rounding_floor(values, product.dtype)
+        if (
+            is_graded
+        ):  # rotate to nearly orthogonal columns, so that short directions beside long ones are kept
+            rotation = eigh_descending(gram)[1]
             product = multiply_inplace(product, rotation)[0]
         norms = column_norms(product)
         # Squares of orthogonal parts add up, so the original lengths need no sweep of their own.
@@ -97,9 +102,13 @@ class KrylovSpace(NamedTuple):
             product = select_columns(product, outside)
         # In terms of the old blocks and the new one: C K_j = sum_i K_i coefficients_i + K_(j+1) rest.
         block, outside_factor = gram_qr_inplace(product, norms[outside])
+        if is_graded:  # the rounding of long columns inside the basis is long beside short ones
+            orthogonalize_against(block, self.basis)
+            block, factor = gram_qr_inplace(block, column_norms(block))
+            outside_factor = factor @ outside_factor
         rest = np.zeros((len(outside_factor), len(norms)))
         rest[:, outside] = outside_factor
-        column = (*coefficients, rest @ rotation.T if keep_short else rest)
+        column = (*coefficients, rest @ rotation.T)
         return KrylovSpace((*self.basis, block), (*self.columns, column), self.start_coefficients)
 
     def close(self, product: FloatArray) -> "Approximation":
@@ -139,7 +148,9 @@ class KrylovSpace(NamedTuple):
         bounds = np.concatenate([scipy.linalg.eigvalsh(H, check_finite=False), np.full(k, outside)])
         rank = int(np.sum(values > rounding_floor(values[::-1], self.newest.dtype)))
         values = values[::-1][:rank]
-        approximation = Approximation(values, E[:, ::-1][:, :rank] * np.sqrt(values), self.basis)
+        approximation = Approximation(
+            values, E[:, ::-1][:, :rank] * np.sqrt(values), self.basis, np.ones(rank)
+        )
         return approximation, np.minimum(np.sort(bounds)[::-1][:k], counting_bounds)
 
     def _bound_complement_norm(
@@ -258,14 +269,14 @@ class Approximation(NamedTuple):
     """Lower approximation ``rows' rows <= C`` with ``rows = coefficients' M'``.
 
     `values` (r,): eigenvalues of the approximation, largest first; `coefficients` (sum m_i, r): weights of
-    the columns of M; `parts` (d, m_i): blocks of columns of M; `rounding_factor`: factor by which the
-    rounding of products grows in the values.
+    the columns of M; `parts` (d, m_i): blocks of columns of M; `rounding_factors` (r,): factors by which the
+    rounding of products grows in the sums of the first 1, ..., r values.
     """
 
     values: Doubles
     coefficients: Doubles
     parts: tuple[FloatArray, ...]
-    rounding_factor: float = 1.0
+    rounding_factors: Doubles
 
     def rows(
         self, scale: Doubles, *, columns: IntArray | None = None, n_columns: int = 0, consume: bool = False
@@ -311,27 +322,28 @@ def _best_approximation(
     projected = inner[: T.shape[1]] @ T
     values, vectors = leading_eigenpairs((projected + projected.T) / 2, parts[0].dtype)
     root = T @ (vectors / np.sqrt(values))
-    squares, rounding_factor = root.T @ inner @ root, float(values[0] / values[-1]) if len(values) else 1.0
-    small = values < MIN_SPREAD * values[:1]
+    squares, small = root.T @ inner @ root, values < MIN_SPREAD * values[:1]
     if small.any():
         # For a small value v, squared products divided by v have an error of eps * largest^2 / v. So compute only the
-        # rows of small values, in double precision, and their products with each other and with M.
-        exact = root[:, small]
-        cross_products, own_products = np.zeros_like(exact), np.zeros((exact.shape[1],) * 2)
-        # In quarters of a panel: in double precision a panel of all columns would exceed the memory of the products.
+        # rows of small values, and their products with each other and with M.
+        exact = np.split(
+            root[:, small].astype(parts[0].dtype), np.cumsum([part.shape[1] for part in parts])[:-1]
+        )
+        cross_products, own_products = np.zeros((len(T), small.sum())), np.zeros((small.sum(),) * 2)
         for panel in iter_panels(len(parts[0]), *parts):
-            for start in range(panel.start, panel.stop, PANEL // 4):
-                stop = min(start + PANEL // 4, panel.stop)
-                row_panel = np.concatenate([part[start:stop] for part in parts], axis=1, dtype=np.float64)
-                rows = row_panel @ exact
-                own_products += rows.T @ rows
-                cross_products += row_panel.T @ rows
+            rows = np.add.reduce([part[panel] @ weight for part, weight in zip(parts, exact, strict=True)])
+            own_products += rows.T @ rows
+            add_inner_products(cross_products, parts, panel, rows)
         squares[:, small] = root.T @ cross_products
         squares[small] = squares[:, small].T
         squares[np.ix_(small, small)] = own_products
-        rounding_factor = 1.0 / MIN_SPREAD
-    values, vectors = leading_eigenpairs(squares, parts[0].dtype)
-    return Approximation(values, root @ vectors, parts, rounding_factor)
+    scales, (values, rotation) = 1.0 / np.sqrt(values), leading_eigenpairs(squares, parts[0].dtype)
+    # The singular vector x is ``M T z / value`` with ``z = V w sqrt(value / v)`` for an eigenvector w. Rounding E of
+    # products adds at most ``|E| (2 |z| + |z|^2)`` to its value, and rounding of ``M'P`` that of z in P.
+    weights = np.square((vectors * scales) @ rotation) * values
+    last = weights[-parts[-1].shape[1] :].sum(axis=0) * values[:1] / values
+    factors = np.square(1.0 + np.sqrt(weights.sum(axis=0))) + last
+    return Approximation(values, root @ rotation, parts, np.maximum.accumulate(factors))
 
 
 def _assemble(columns: tuple[tuple[Doubles, ...], ...], parts: tuple[FloatArray, ...]) -> Doubles:

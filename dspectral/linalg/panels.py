@@ -152,7 +152,7 @@ def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> Doubles:
     """Return ``S' P`` in double precision, where S concatenates the columns (d, r_i) of all parts."""
     total = np.zeros((sum(part.shape[1] for part in parts), product.shape[1]))
     for panel in iter_panels(len(product), product, *parts):
-        _add_inner(total, parts, panel, product[panel])
+        add_inner_products(total, parts, panel, product[panel])
     return total
 
 
@@ -171,7 +171,7 @@ def orthogonalize_against(product: FloatArray, basis: Sequence[FloatArray]) -> l
     narrow = first.astype(product.dtype)
     for panel in iter_panels(len(product), product, *basis):
         _subtract(product[panel], newest, panel, narrow, inside)
-        _add_inner(second, basis, panel, product[panel])
+        add_inner_products(second, basis, panel, product[panel])
     narrow = second.astype(product.dtype)
     for panel in iter_panels(len(product), product, *basis):
         _subtract(product[panel], basis, panel, narrow, inside)
@@ -182,7 +182,9 @@ def orthogonalize_against(product: FloatArray, basis: Sequence[FloatArray]) -> l
 # Loop over the parts: concatenating them would copy each panel, a third of the total time.
 
 
-def _add_inner(total: Doubles, parts: Sequence[FloatArray], panel: slice, product: FloatArray) -> None:
+def add_inner_products(
+    total: Doubles, parts: Sequence[FloatArray], panel: slice, product: FloatArray
+) -> None:
     """Add ``S' P`` of one panel to the total."""
     start = 0
     for part in parts:

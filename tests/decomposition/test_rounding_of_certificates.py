@@ -159,3 +159,23 @@ def test_a_value_that_was_rounded_up_hides_nothing_of_one_that_was_rounded_down(
     truth = sorted((n * energy([value]) for value in values), reverse=True)
     gaps = [abs(true - found**2) for true, found in zip(truth, exactly(model.singular_values_), strict=True)]
     assert 0 < max(gaps) <= model.certificate_.absolute
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_krylov_space_of_a_graded_spectrum_keeps_its_values_and_its_certificate(seed):
+    rng = np.random.default_rng(seed)
+    n, d, k = int(rng.integers(60, 400)), int(rng.integers(50, 300)), int(rng.integers(2, 10))
+    left, right = (np.linalg.qr(rng.standard_normal((side, 50)))[0] for side in (n, d))
+    rows = (left * np.exp(-np.arange(50) * rng.uniform(0.1, 1.0))) @ right.T * 10.0 ** rng.uniform(-3, 3)
+    kind, dtype = (np.asarray, sparse.csr_array)[seed % 2], (np.float64, np.float32)[seed // 2 % 2]
+    model = TruncatedSVD(k, solver="krylov", n_passes=2 + seed % 5, random_state=seed).fit(
+        kind(rows.astype(dtype))
+    )
+    truth = np.linalg.svd(rows.astype(dtype).astype(np.float64), compute_uv=False) ** 2
+    values, axes = model.singular_values_**2, np.linalg.qr(model.components_.T.astype(np.float64))[0]
+    lost = truth[:k].sum() - np.square(rows @ axes).sum()
+    assert np.abs(values - truth[:k]).max() <= model.certificate_.absolute
+    assert lost <= (model.certificate_.lost + 1e-12) * truth.sum()
+    # More passes leave less, and no pair of the space adds what rounding alone put there.
+    assert (values - truth[:k]).max() <= 64 * np.finfo(dtype).eps * truth[0]
+    assert model.certificate_.relative < 0.9
