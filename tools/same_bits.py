@@ -670,7 +670,6 @@ def generators(_: Path) -> Iterator[Case]:
         "brown_model_sentences": dataset("brown_model_sentences")(60, seed=3),
         "gaussian_rows": dataset("gaussian_rows")(70, 5, block_rows=30, seed=2),
         "low_rank_counts": dataset("low_rank_counts")(70, 40, 3, exponent=0.8, block_rows=30, seed=2),
-        "make_topic_parameters": dataset("make_topic_parameters")(40, 3),
         "labeled_counts": dataset("labeled_counts")(70, 40, 8, 3, block_rows=30, seed=2),
         "refinement_sequences": dataset("refinement_sequences")(90, block_sequences=40, seed=2),
         "state_parameters": parameters,

@@ -179,12 +179,10 @@ def _pack(
     numbers: Doubles,
     section_starts: Int64s,
 ) -> None:
-    size, gap, code, rare = (
-        section_starts[0, 0],
-        section_starts[0, 1],
-        section_starts[0, 2],
-        section_starts[0, 3],
-    )
+    size = section_starts[0, 0]
+    gap = section_starts[0, 1]
+    code = section_starts[0, 2]
+    rare = section_starts[0, 3]
     for i in range(indptr.size - 1):
         before, n = np.int64(-1), 0
         for k in range(indptr[i], indptr[i + 1]):
@@ -243,11 +241,9 @@ def _add_packed_rows(
                     rare += 1
                 add_to_row(row, column, value)  # type: ignore[arg-type]
                 column += np.uint64(1)
-            section_starts[piece, 1], section_starts[piece, 2], section_starts[piece, 3] = (
-                np.int64(gap),
-                np.int64(code),
-                rare,
-            )
+            section_starts[piece, 1] = np.int64(gap)
+            section_starts[piece, 2] = np.int64(code)
+            section_starts[piece, 3] = rare
         n = min(n, row.sums.size)
         if end + n > total.size:  # doubling keeps the total cost of copies linear
             longer = max(end + n, 2 * total.size)

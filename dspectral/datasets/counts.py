@@ -1,7 +1,6 @@
 """Generate text-like count matrices: a few topics per row and a Zipf background."""
 
 from functools import partial
-from typing import NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -14,23 +13,6 @@ from dspectral.types import CSRRows
 
 TOPICS_PER_ROW = 3
 """Number of topics per row."""
-
-
-class TopicParameters(NamedTuple):
-    """Distributions of :func:`low_rank_counts`; ``noise`` is the proportion of words from the background.
-
-    Shapes: `topics` (n_components, n_columns), `topic_popularity` (n_components,), `background` (n_columns,).
-    """
-
-    topics: CSRRows
-    popularity: NDArray[np.float64]
-    background: NDArray[np.float64]
-    noise: float
-
-    def expected_column_frequencies(self) -> NDArray[np.float64]:
-        """Return the probability of each column for a word of a random row, shape (n_columns,)."""
-        topical: NDArray[np.float64] = self.topics.T @ self.popularity
-        return self.noise * self.background + (1.0 - self.noise) * topical
 
 
 def low_rank_counts(
@@ -98,19 +80,6 @@ def low_rank_counts(
         meta=meta,
         name="low-rank-counts",
     )
-
-
-def make_topic_parameters(
-    n_columns: int, n_components: int, *, noise: float = 0.3, exponent: float = 1.0
-) -> TopicParameters:
-    """Return the distributions of :func:`low_rank_counts` for the same parameters."""
-    _check(n_columns, n_components, noise, exponent)
-    depth = n_columns // n_components
-    columns = np.arange(n_components)[:, None] + n_components * np.arange(depth)
-    weights = np.tile(_zipf(depth, exponent), n_components)
-    offsets = depth * np.arange(n_components + 1)
-    topics = sparse.csr_array((weights, columns.ravel(), offsets), shape=(n_components, n_columns))
-    return TopicParameters(topics, topic_popularity(n_components), _zipf(n_columns, exponent), noise)
 
 
 def _check(n_columns: int, n_components: int, noise: float, exponent: float) -> None:

@@ -80,7 +80,8 @@ def as_label_array(y: Any) -> Any:
     # A string enumeration member is converted to its value; NumPy would truncate its name.
     values = [str.__str__(label) if isinstance(label, str) else label for label in labels.tolist()]
     present = [label for label in values if label is not None]
-    if any(is_missing(label) or _is_infinite(label) for label in present):
+    numbers = [label for label in present if isinstance(label, Real)]
+    if any(map(is_missing, present)) or not all(map(math.isfinite, numbers)):
         raise ValueError("a class is NaN or infinity: use None for a document without a class")
     if len({isinstance(label, str) for label in present}) > 1:
         raise ValueError("classes are numbers and strings, but must be of one type: convert them")
@@ -90,10 +91,6 @@ def as_label_array(y: Any) -> Any:
     labels = np.empty(len(values), dtype=object)
     labels[:] = values
     return labels
-
-
-def _is_infinite(label: object) -> bool:
-    return isinstance(label, Real) and not math.isfinite(label)
 
 
 def encode_label_lists(

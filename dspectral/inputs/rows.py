@@ -235,9 +235,8 @@ class LazyOutputMixin:
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        if (
-            "out" in signature(getattr(cls, "transform", cls)).parameters
-        ):  # `out` is not metadata to be routed
+        # `out` is not metadata to be routed.
+        if "out" in signature(getattr(cls, "transform", cls)).parameters:
             cls.__metadata_request__transform = {"out": metadata_routing.UNUSED}  # type: ignore[attr-defined]
         super().__init_subclass__(**kwargs)  # scikit-learn wraps the methods here
         for name in ("transform", "fit_transform"):
@@ -253,17 +252,12 @@ def _keep_lazy_output(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def call_method(self: object, X: Any, *args: Any, **kwargs: Any) -> Any:
-        lazy = engine.is_lazy(X) or is_dask_frame(X) or _is_stored_corpus(X) or kwargs.get("out") is not None
+        # A corpus in a store is lazy. `is False`, since a Delayed has every attribute.
+        is_stored_corpus = getattr(getattr(X, "sentences", None), "in_memory", True) is False
+        lazy = engine.is_lazy(X) or is_dask_frame(X) or is_stored_corpus or kwargs.get("out") is not None
         return (inner if lazy else method)(self, X, *args, **kwargs)
 
     return call_method
-
-
-def _is_stored_corpus(X: object) -> bool:
-    """Return whether X is a corpus whose sentences are read from a store."""
-    return (
-        getattr(getattr(X, "sentences", None), "in_memory", True) is False
-    )  # `is False`, since a Delayed has every attribute
 
 
 class SparseOutput:

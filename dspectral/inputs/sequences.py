@@ -24,12 +24,10 @@ TokenLists: TypeAlias = Iterable[Sequence[Hashable] | NDArray[Any]]
 def as_token_lists(X: TokenLists, name: str = "X", *, require_strings: bool = True) -> list[Sequence[Any]]:
     """Return a collection of token lists as a list; raise an error for other input."""
     scalar = not (isinstance(X, Iterable) or hasattr(X, "__getitem__")) or getattr(X, "shape", None) == ()
-    if (
-        scalar
-        or isinstance(X, str | bytes | Mapping)
-        or hasattr(X, "columns")
-        or _is_numeric(X, require_strings)
-    ):
+    # A matrix of strings holds sentences of equal length; integers are tokens unless these must be strings.
+    kinds = "OU" if require_strings else "OUSbiu"
+    numeric = is_sparse(X) or is_lazy(X) or (isinstance(X, np.ndarray) and X.dtype.kind not in kinds)
+    if scalar or numeric or isinstance(X, str | bytes | Mapping) or hasattr(X, "columns"):
         raise TypeError(
             f"{name} has type {type(X).__name__}, but must be a list of token lists, a column of them, or a corpus"
         )
@@ -68,13 +66,6 @@ def split_sequences(sequences: Sequence[T], n_tokens: int) -> list[list[T]]:
         parts[-1].append(sequence)
         size += len(sequence)
     return parts
-
-
-def _is_numeric(X: object, require_strings: bool) -> bool:
-    """Return whether X is a numeric matrix; integers are one only if tokens must be strings."""
-    # A matrix of strings holds sentences of equal length.
-    rows = isinstance(X, np.ndarray) and X.dtype.kind not in ("OU" if require_strings else "OUSbiu")
-    return rows or is_sparse(X) or is_lazy(X)
 
 
 RARE = "<?>"
@@ -163,10 +154,8 @@ def as_labeled_corpus(X: HoldsLabeledSentences | TokenLists, y: TokenLists | Non
         return LabeledCorpus(list(stream.words), list(stream.labels), stream.sentences)
     if y is None:
         raise ValueError("y=None must be a sequence of labels for each sequence of tokens")
-    sequences, tags = (
-        as_token_lists(cast("TokenLists", X), require_strings=False),
-        as_token_lists(y, "y", require_strings=False),
-    )
+    sequences = as_token_lists(cast("TokenLists", X), require_strings=False)
+    tags = as_token_lists(y, "y", require_strings=False)
     if len(sequences) != len(tags):
         raise ValueError(f"y has {len(tags)} sequences, but must have {len(sequences)}, as many as X")
     for i, (token_list, labels) in enumerate(zip(sequences, tags, strict=True)):
@@ -189,10 +178,8 @@ def as_labeled_corpus(X: HoldsLabeledSentences | TokenLists, y: TokenLists | Non
 
 def encode_sentences(sentences: TokenLists, words: Sequence[Hashable]) -> Sentences:
     """Return sentences as token ids: indices in ``words``, 0 for out-of-vocabulary tokens."""
-    token_lists, numbers = (
-        as_token_lists(sentences, require_strings=False),
-        {word: i for i, word in enumerate(words)},
-    )
+    token_lists = as_token_lists(sentences, require_strings=False)
+    numbers = {word: i for i, word in enumerate(words)}
     try:
         return _encode_values(token_lists, numbers)
     except TypeError:
@@ -249,11 +236,8 @@ def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:
     words = [RARE, *frequent_words]
     numbers: dict[Hashable, int] = {word: i for i, word in enumerate(words)}
     blocks = [_encode_values(part, numbers) for part in split_sequences(sentences, BLOCK_TOKENS)]
-    return TokenCorpus(
-        words,
-        np.array([word_counts.total() - sum(counts), *counts], dtype=np.int64),
-        as_memory_blocks(blocks),
-    )
+    all_counts = np.array([word_counts.total() - sum(counts), *counts], dtype=np.int64)
+    return TokenCorpus(words, all_counts, as_memory_blocks(blocks))
 
 
 def _return_block(block: Any) -> Any:

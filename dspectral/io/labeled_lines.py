@@ -40,12 +40,10 @@ def read_decimal(text: Text, position: int) -> tuple[float, int]:
     if text[position] == POINT:
         position += 1
         while is_digit(text[position]):
-            number, scale, digits, position = (
-                number * 10.0 + (text[position] - 48.0),
-                scale - 1,
-                digits + 1,
-                position + 1,
-            )
+            number = number * 10.0 + (text[position] - 48.0)
+            scale = scale - 1
+            digits = digits + 1
+            position = position + 1
     if digits == 0:
         return np.nan, position
     if text[position] == SMALL_E or text[position] == CAPITAL_E:

@@ -226,17 +226,13 @@ def build_labeled_store(
         fingerprints=get_fingerprints(ranges),
     ) as opened_writer:
         writer = opened_writer._replace(n_columns=width[0])
-        write, find = (
-            partial(_write_parsed, writer.location, parse=parse),
-            partial(find_block, writer.location),
-        )
+        write = partial(_write_parsed, writer.location, parse=parse)
+        find = partial(find_block, writer.location)
         blocks = build_blocks(ranges, writer, read, write, find, name="parse-block")
         check_unchanged(writer.location, ranges, options)
         # The number of documents is checked last, since counting first would take an additional pass.
-        n_rows, n_promised = (
-            sum(block.n_rows for block in blocks),
-            sum(header.n_documents for header in headers),
-        )
+        n_rows = sum(block.n_rows for block in blocks)
+        n_promised = sum(header.n_documents for header in headers)
         if not n_rows:
             raise ValueError(f"{sources} has no documents, but must have at least one")
         if headers and n_promised != n_rows:

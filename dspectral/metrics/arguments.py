@@ -74,8 +74,7 @@ def check_same_lengths(
         if len(true_labels) != len(found_labels):
             raise ValueError(
                 f"sequence {i} has {len(true_labels)} labels in y_true, but {len(found_labels)} in y_pred: both must "
-                "have "
-                "one label per frame"
+                "have one label per frame"
             )
     if not any(len(sequence) for sequence in y_true):
         raise ValueError("all sequences are empty, but at least one must have a label")

@@ -32,11 +32,9 @@ def get_class_name(kind: type) -> str | None:
     for name, estimator_class in ESTIMATORS.items():
         if estimator_class is kind:
             return name
-    return (
-        _get_qualified_name(kind)
-        if any(issubclass(kind, estimator_class) for estimator_class in _get_own_estimators())
-        else None
-    )
+    if any(issubclass(kind, estimator_class) for estimator_class in _get_own_estimators()):
+        return _get_qualified_name(kind)
+    return None
 
 
 def find_class(name: str, extra_classes: Sequence[type], url: str) -> Any:
@@ -317,10 +315,8 @@ def find_unset_names(kind: type, attributes: Iterable[str], parameters: Iterable
 @cache
 def _find_set_attributes(kind: type) -> frozenset[str]:
     """Return the attributes of self that methods of a class and of its bases set, found in their bytecode."""
-    attributes, members = (
-        set(_SET_BY_FUNCTIONS),
-        [member for base in kind.__mro__ for member in vars(base).values()],
-    )
+    attributes = set(_SET_BY_FUNCTIONS)
+    members = [member for base in kind.__mro__ for member in vars(base).values()]
     while members:
         member = members.pop()
         if isinstance(member, CodeType):

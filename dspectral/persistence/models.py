@@ -10,6 +10,7 @@ from pkgutil import walk_packages
 from typing import Any, cast
 
 from dspectral import decomposition, methods, preprocessing
+from dspectral.inputs.texts import is_fitted
 from dspectral.persistence.encoding import Decoder, encode, find_class, get_class_name
 from dspectral.registry import ESTIMATORS
 from dspectral.store.arrays import UNFINISHED, StoredGroup, read_stored_group, write_stored_group
@@ -70,7 +71,7 @@ def save(
     import_all()
     if get_class_name(type(model)) is None:
         raise TypeError(f"a {type(model).__name__} cannot be saved: pass one of {', '.join(ESTIMATORS)}")
-    if not _is_fitted(model):
+    if not is_fitted(model):
         raise ValueError(f"this {type(model).__name__} is not fitted: call fit before save")
     location = Location.from_url(path, storage_options)
     # All errors are raised before anything is written, including the lock.
@@ -175,13 +176,6 @@ def _decode(record: StoredGroup, path: str, extra_classes: Sequence[type]) -> An
         raise ValueError(
             f"the model at {path} has invalid content ({message:.200}): save it again"
         ) from error
-
-
-def _is_fitted(model: Any) -> bool:
-    """Report whether a model is fitted: by its own method, or by attributes that are not parameters."""
-    if hasattr(model, "__sklearn_is_fitted__"):
-        return bool(model.__sklearn_is_fitted__())
-    return not vars(model).keys() <= model.get_params(deep=False).keys()
 
 
 @cache

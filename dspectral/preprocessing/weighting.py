@@ -263,10 +263,8 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
                 frequencies, n_passes = DocumentFrequencies(X.n_rows, X.document_frequency), 0
             else:
                 expect_passes(1)
-                frequencies, n_passes = (
-                    summarize(rows, summarize_block=count_document_frequencies, name="count"),
-                    1,
-                )
+                frequencies = summarize(rows, summarize_block=count_document_frequencies, name="count")
+                n_passes = 1
             if not reset:
                 frequencies = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(
                     frequencies

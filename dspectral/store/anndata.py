@@ -163,10 +163,8 @@ def read_slice_by_columns(location: Location, row_slice: RowSlice, path: str = "
     data = np.empty(n_entries, dtype=np.float32)
     with _annotate_read_errors(slice_name), open_anndata_root(location) as root:
         indptr = np.asarray(_get_array(root, path, "indptr", slice_name)[:])
-        numbers, values = (
-            _get_array(root, path, "indices", slice_name),
-            _get_array(root, path, "data", slice_name),
-        )
+        numbers = _get_array(root, path, "indices", slice_name)
+        values = _get_array(root, path, "data", slice_name)
         # Invariant: arrays hold, up to `filled`, the entries of this block among the first `first` of the matrix.
         for first in range(0, int(indptr[-1]), CSC_READ_ENTRIES):
             run = slice(first, min(first + CSC_READ_ENTRIES, int(indptr[-1])))

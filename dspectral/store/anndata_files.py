@@ -19,7 +19,7 @@ import zarr
 from dask.system import CPU_COUNT
 from scipy import sparse
 
-from dspectral.store.location import Location, StoreError, is_local
+from dspectral.store.location import DISK_FULL_ADVICE, Location, StoreError, is_local
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -59,7 +59,7 @@ def open_anndata_root(location: Location, *, write: bool = False) -> Iterator[An
             use_consolidated=False,
         )
     except FileNotFoundError as error:
-        raise StoreError(f"no AnnData file at {location.url}: check the path: check the path") from error
+        raise StoreError(f"no AnnData file at {location.url}: check the path") from error
     yield root
 
 
@@ -116,14 +116,6 @@ def matrix_path(root: Any, layer: str | None) -> str | None:
     return next((path for path in paths if path in root), None)
 
 
-def reconsolidate(location: Location) -> None:
-    """Update the consolidated metadata of a Zarr file, if it has them."""
-    if not is_hdf5(location):
-        root = zarr.open_group(location.open(), mode="r", zarr_format=None)
-        if root.metadata.consolidated_metadata is not None:
-            zarr.consolidate_metadata(location.open(read_only=False), zarr_format=root.metadata.zarr_format)
-
-
 @contextmanager
 def _open_hdf5(location: Location, *, write: bool) -> Iterator[Any]:
     h5py = import_optional("h5py")
@@ -163,10 +155,10 @@ def write_anndata_file(location: Location, adata: "AnnData") -> None:
     aside = Location(f"{path}.partial") if local else location
     if local and file_system.exists(aside.url):
         file_system.rm(aside.url, recursive=True)
-    if hdf5:
-        adata.write_h5ad(aside.url)
-    else:
-        with _use_zarr_settings():
+    with _use_zarr_settings():
+        if hdf5:
+            adata.write_h5ad(aside.url)
+        else:
             adata.write_zarr(aside.open(read_only=False))
     if local:
         Path(aside.url).rename(path)
@@ -180,7 +172,7 @@ def read_anndata_shape(location: Location) -> tuple[int, int]:
                 f"{location.url} is a store of dspectral, not an AnnData file: write one with "
                 "dspectral.io.write_anndata(store, path)"
             )
-        if not has_axes(root):
+        if "obs" not in root or "var" not in root:
             raise StoreError(f"{location.url} has no obs and var: pass a file written by AnnData")
         n_obs, n_vars = (_count_rows(root[axis]) for axis in ("obs", "var"))
         return n_obs, n_vars
@@ -214,9 +206,7 @@ def prepare_elements(location: Location, groups: Iterable[str], n_bytes: int) ->
     if is_local(file_system) and file_system.exists(path):
         free = shutil.disk_usage(path).free
         if free < n_bytes:
-            message = (
-                f"{n_bytes} bytes of results do not fit the {free} that are free: free some and call it again"
-            )
+            message = f"{n_bytes} bytes of results do not fit the {free} that are free{DISK_FULL_ADVICE}"
             raise OSError(errno.ENOSPC, message, location.url)
     with open_anndata_root(location, write=True) as root:
         for name in groups:
@@ -233,8 +223,12 @@ def write_elements(location: Location, elements: Mapping[str, Any]) -> None:
         else:
             with open_anndata_root(location, write=True) as root:
                 write_into(root, {path: value})
-    with _use_zarr_settings():
-        reconsolidate(location)
+    if is_hdf5(location):
+        return
+    root = zarr.open_group(location.open(), mode="r", zarr_format=None)
+    if root.metadata.consolidated_metadata is not None:
+        with _use_zarr_settings():
+            zarr.consolidate_metadata(location.open(read_only=False), zarr_format=root.metadata.zarr_format)
 
 
 def write_into(root: Any, elements: Mapping[str, Any]) -> None:
@@ -305,11 +299,6 @@ def _require_group(root: Any, path: str) -> Any:
     return root
 
 
-def has_axes(root: Any) -> bool:
-    """Report whether a file has ``obs`` and ``var``, as every AnnData file."""
-    return "obs" in root and "var" in root
-
-
 def _count_rows(frame: Any) -> int:
     """Return the number of rows of a data frame in a file."""
     if hasattr(frame, "dtype"):  # a table of AnnData 0.6
@@ -328,10 +317,9 @@ def as_anndata(
     lazy: bool,
 ) -> Any:
     """Return rows as an AnnData object. Shapes: `rows` (n_rows, n_columns), `labels` (n_rows, n_labels)."""
-    matrices = {
-        "X": as_csr_matrix_blocks(rows),
-        **({} if labels is None else {"labels": as_csr_matrix_blocks(labels)}),
-    }
+    matrices = {"X": as_csr_matrix_blocks(rows)}
+    if labels is not None:
+        matrices["labels"] = as_csr_matrix_blocks(labels)
     if not lazy:
         matrices = dict(zip(matrices, da.compute(*matrices.values()), strict=True))
     return import_optional("anndata").AnnData(

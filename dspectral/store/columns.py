@@ -141,8 +141,7 @@ def check_columns(owner: Any, columns: Columns | None, rows_label: str = "X") ->
             remedy = f"{len(missing)} column(s) of {name} are not in {rows_label}, {missing[0]!r} comes first: {remedy}"
     raise ValueError(
         f"the columns of {rows_label} differ from those of {name}: {difference[0]} in {rows_label}, but "
-        f"{difference[1]} in {name}; "
-        f"{remedy}"
+        f"{difference[1]} in {name}; {remedy}"
     )
 
 

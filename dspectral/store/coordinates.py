@@ -118,12 +118,11 @@ class Coordinates:
     @cached_property
     def store(self) -> CountMatrix | None:
         """Store of the rows; None if there is none, or if this process has not opened it before."""
-        coordinates = NAMED_LOCATIONS.get(str(self.head["store"]))
-        return (
-            None
-            if coordinates is None
-            else open_store(coordinates.url, storage_options=dict(coordinates.options))
-        )
+        location = NAMED_LOCATIONS.get(str(self.head["store"]))
+        if location is None:
+            return None
+        opened: CountMatrix = open_store(location.url, storage_options=dict(location.options))
+        return opened
 
     def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
         """Return the ids or texts of some rows; None if there are none."""
@@ -185,10 +184,8 @@ class Coordinates:
 
     def write(self, chunk: int, values: FloatArray, ids: list[str] | None) -> list[Any]:
         """Write a chunk, its coordinates last as the completion marker; return its digests."""
-        rows, digests = (
-            self.rows(chunk),
-            [_compute_chunk_digest(values), None if ids is None else _compute_chunk_digest(ids)],
-        )
+        rows = self.rows(chunk)
+        digests = [_compute_chunk_digest(values), None if ids is None else _compute_chunk_digest(ids)]
         if self.is_parquet:
             head = with_content_hash({**self.head, "chunk": chunk, "digests": [digests]})
             self.location.open(read_only=False).write_files(

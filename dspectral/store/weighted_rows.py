@@ -48,9 +48,8 @@ def as_weighting(weighting: Weighting | HasWeighting, n_columns: int) -> Weighti
         and len(resolved_weighting.column_weights) != n_columns
     ):
         raise ValueError(
-            f"the weighting has {len(resolved_weighting.column_weights)} column weights, but the rows have "
-            f"{n_columns} columns: "
-            "fit it on rows of the same columns"
+            f"the weighting has {len(resolved_weighting.column_weights)} column weights, but the rows have {n_columns} "
+            "columns: fit it on rows of the same columns"
         )
     return resolved_weighting
 

@@ -6,7 +6,6 @@ Until the root is written, a new store does not open, and an existing store open
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
 from importlib.metadata import version
 from os import PathLike
 from typing import Any, NamedTuple, Self
@@ -95,6 +94,7 @@ def open_writer(
     location = Location.from_url(store, storage_options)
     # Manifest and root are visible to all readers of the store: they contain no credentials.
     provenance = to_json(without_secrets(provenance))
+    fingerprints = {without_secrets(url): value for url, value in (fingerprints or {}).items()}
     _check_target(location, append=append)  # before anything is written
     try:
         with hold_write_lock(location):
@@ -102,7 +102,7 @@ def open_writer(
             finished = _check_target(location, append=append)
             writer = _create_or_resume(location, finished, provenance, n_columns, fingerprints)
             # A fingerprint that is only a size does not detect changed text.
-            if writer.resumed and any(value.startswith("size") for value in (fingerprints or {}).values()):
+            if writer.resumed and any(value.startswith("size") for value in fingerprints.values()):
                 writer = writer.restart()
             yield writer
     except PermissionError as error:
@@ -129,11 +129,6 @@ def _check_target(location: Location, *, append: bool) -> CountStore | None:
     return finished
 
 
-@cache
-def _get_versions() -> dict[str, str]:
-    return {name: version(name) for name in ("dspectral", "numpy", "zarr")}
-
-
 def _create_or_resume(
     location: Location,
     finished: CountStore | None,
@@ -142,7 +137,8 @@ def _create_or_resume(
     fingerprints: dict[str, str] | None,
 ) -> StoreWriter:
     # Versions are not part of the manifest: a newer version may finish the build of an older one.
-    manifest = {**provenance, "versions": _get_versions()}
+    versions = {name: version(name) for name in ("dspectral", "numpy", "zarr")}
+    manifest = {**provenance, "versions": versions}
     if finished is None:
         resumed = write_manifest(location, 0, provenance, fingerprints)
         return StoreWriter(location, 0, n_columns or 0, manifest, (), resumed)

@@ -50,10 +50,8 @@ UNSPACED = (
 SPACE_LIKE = "\u200b\u0f0b\u0f0c\u1361"
 """Characters that separate words like a space: zero width space, Tibetan tsheg, Ethiopic wordspace."""
 HIRAGANA = r"[\u3041-\u309f\U0001b000-\U0001b16f]"
-LEADING_VOWELS, FOLLOWING_VOWELS = (
-    "[\u0e40-\u0e44\u0ec0-\u0ec4]",
-    "[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3]",
-)
+LEADING_VOWELS = "[\u0e40-\u0e44\u0ec0-\u0ec4]"
+FOLLOWING_VOWELS = "[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3]"
 """Vowels of Thai and Lao before and after their consonant that are separate letters."""
 STACKERS = "\u1039\u17d2\u1a60"
 """Marks of Burmese, Khmer and Tai Tham that stack the next consonant under the previous one."""

@@ -29,19 +29,16 @@ def count_adjacent_pairs(
     if location is not None and PAIR_BYTES * int(np.minimum(counts, len(counts)).sum()) > get_memory_limit():
         pairs = _count_in_store(sentences, counts, location, numbers)
         # The condition is an upper bound. If the actual pairs fit, memory is faster.
-        return (
-            pairs
-            if PAIR_BYTES * pairs.nnz > get_memory_limit()
-            else AdjacentCounts.from_matrix(pairs.concatenate())
-        )
+        if PAIR_BYTES * pairs.nnz > get_memory_limit():
+            return pairs
+        return AdjacentCounts.from_matrix(pairs.concatenate())
     summarize_block = partial(ContextCounts.from_block, n_types=len(counts), window=1, sides="right")
     pair_counts = summarize(sentences, summarize_block=summarize_block, name="adjacent").counts
     limit, needed = get_explicit_memory_limit(), PAIR_BYTES * pair_counts.nnz
     if location is None and limit is not None and needed > limit:
         raise MemoryError(
             f"{pair_counts.nnz:,} distinct pairs of adjacent words need {needed:,} bytes, but dspectral.memory-limit "
-            "is "
-            f"{limit:,}: set it to {needed:,}, raise min_count, or use build_corpus, which counts them in a store"
+            f"is {limit:,}: set it to {needed:,}, raise min_count, or use build_corpus, which counts them in a store"
         )
     return AdjacentCounts.from_matrix(pair_counts)
 

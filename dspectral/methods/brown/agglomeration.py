@@ -142,12 +142,10 @@ def _remove_cluster(
     # change with it. The caller has reset partners that point to the removed cluster.
     last = n - 1
     _copy_point(means[last], means[removed])
-    mass[removed], bounds[removed], partners[removed], names[removed] = (
-        mass[last],
-        bounds[last],
-        partners[last],
-        names[last],
-    )
+    mass[removed] = mass[last]
+    bounds[removed] = bounds[last]
+    partners[removed] = partners[last]
+    names[removed] = names[last]
     for i in range(last):
         if partners[i] == last:
             partners[i] = removed

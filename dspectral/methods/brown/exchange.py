@@ -223,11 +223,9 @@ def exchange_sweep(
     (1, array([0, 0, 1, 1], dtype=int32))
     """
     type_features = TypeFeatures.none(len(labels)) if features is None else features
-    starts, rows, weights = (
-        read_only(type_features.starts),
-        read_only(type_features.features),
-        read_only(type_features.weights),
-    )
+    starts = read_only(type_features.starts)
+    rows = read_only(type_features.features)
+    weights = read_only(type_features.weights)
     read_only_features = TypeFeatures(starts, rows, weights, type_features.n_features)
     is_movable = np.ones(len(labels), dtype=np.bool_)
     is_movable[np.empty(0, dtype=np.int64) if fixed is None else fixed] = False

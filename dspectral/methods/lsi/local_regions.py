@@ -107,9 +107,8 @@ def list_class_members(class_rows: ClassRows, n_rows: int) -> list[NDArray[np.in
     sizes = np.diff(by_class.indptr)
     if class_rows.exclusive and len(rows) == 1 and sizes[0] == n_rows:
         raise ValueError(
-            f"all documents (n_samples = {n_rows}) are in one class, {class_rows.classes.tolist()[0]!r}, but at "
-            "least two "
-            "are needed: add documents of other classes"
+            f"all documents (n_samples = {n_rows}) are in one class, {class_rows.classes.tolist()[0]!r}, but at least "
+            "two are needed: add documents of other classes"
         )
     for quantity, amount in (("none", 0), ("all", n_rows)):
         names = class_rows.classes[sizes == amount].tolist()

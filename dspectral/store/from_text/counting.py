@@ -37,9 +37,8 @@ def count_vocabulary(
     vocabulary = Vocabulary.from_tables(tables, max_features=settings.max_features)
     if not vocabulary.documents.n_documents:
         raise ValueError(
-            f"0 n-grams are in {limits[0]:g} to {limits[1]:g} of the {n_documents} document(s): lower "
-            f"min_df = {settings.min_df} or raise "
-            f"max_df = {settings.max_df}"
+            f"0 n-grams are in {limits[0]:g} to {limits[1]:g} of the {n_documents} document(s): lower min_df = "
+            f"{settings.min_df} or raise max_df = {settings.max_df}"
         )
     write_vocabulary(writer.location, vocabulary)
     return vocabulary

@@ -8,7 +8,7 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from functools import partial
 from glob import glob
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from os import PathLike
 from typing import Any, NamedTuple, Self
 
@@ -204,36 +204,24 @@ class FileRange(NamedTuple):
             key: value for key, value in self._asdict().items() if key not in ("fingerprints", "text_column")
         }
 
-    def iter_fingerprints(self) -> Iterator[tuple[str, str]]:
-        """Yield the URL and the fingerprint of each of its files."""
-        return zip((self.url, *self.also), self.fingerprints, strict=False)
-
     def files(self) -> list[Self]:
         """Return one range per file."""
         return [self._replace(url=url, also=(), fingerprints=()) for url in (self.url, *self.also)]
 
 
 def get_fingerprints(ranges: Sequence[FileRange]) -> dict[str, str]:
-    """Return the fingerprint of each file by its redacted URL."""
-    fingerprints = {
-        url: fingerprint for file_range in ranges for url, fingerprint in file_range.iter_fingerprints()
-    }
-    return {without_secrets(url): fingerprint for url, fingerprint in fingerprints.items()}
+    """Return the fingerprint of each file by its URL."""
+    files = (zip((part.url, *part.also), part.fingerprints, strict=False) for part in ranges)
+    return dict(chain.from_iterable(files))
 
 
 def check_unchanged(location: Location, ranges: Sequence[FileRange], options: dict[str, Any]) -> None:
     """Raise StoreError if a file has changed since its fingerprint was taken."""
-    fingerprints = {
-        url: fingerprint for file_range in ranges for url, fingerprint in file_range.iter_fingerprints()
-    }
+    fingerprints = get_fingerprints(ranges)
     with ThreadPoolExecutor() as pool:
-        current_fingerprints = pool.map(lambda url: get_current_fingerprint(url, options), fingerprints)
-        changed = [
-            url
-            for (url, fingerprint), other in zip(fingerprints.items(), current_fingerprints, strict=True)
-            if other != fingerprint
-        ]
-    if changed:
+        current_fingerprints = pool.map(partial(get_current_fingerprint, options=options), fingerprints)
+        current = dict(zip(fingerprints, current_fingerprints, strict=True))
+    if changed := [url for url in current if current[url] != fingerprints[url]]:
         raise changed_sources_error(location, changed)
 
 
@@ -303,8 +291,7 @@ def _detect_format(file: FileRange, path: str, read_options: ReadOptions) -> Fil
         endings = ", ".join(f".{name}" for name in ENDINGS)
         raise ValueError(
             f"{url} must end in one of {endings} (with .gz, .bz2 or .zst if compressed): use format=, or unit='line' "
-            "or "
-            "'file' to read it as text"
+            "or 'file' to read it as text"
         )
     file, unit = file._replace(format=file_format), unit or FORMATS[file_format]
     if file_format == "txt" and (unit == "field" or field is not None):

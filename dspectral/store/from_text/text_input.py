@@ -144,20 +144,15 @@ def _read_counted(
     """Yield the documents of a part of the text, then write its read counts."""
     counts = ReadCounts()
     yield from read(text_range, read_options.with_counts(counts))
-    write_read_counts(writer, text_range, counts)
+    if counts.count or counts.other_counts:
+        name = sha256(repr(text_range).encode()).hexdigest()[:32]
+        record = {"count": counts.count, "positions": counts.positions, "other_counts": counts.other_counts}
+        writer.location.write_attributes(f"{writer.scratch}/{COUNTS}/{name}", record)
 
 
 def _read_lines(text_range: FileRange | SavedTextBlock, *, read: Read) -> Iterator[Documents]:
     for documents in read(text_range):
         yield split_documents(documents)
-
-
-def write_read_counts(writer: StoreWriter, text_range: object, counts: ReadCounts) -> None:
-    """Write the read counts of a part of the text into the temporary group of the store."""
-    if counts.count or counts.other_counts:
-        name = sha256(repr(text_range).encode()).hexdigest()[:32]
-        record = {"count": counts.count, "positions": counts.positions, "other_counts": counts.other_counts}
-        writer.location.write_attributes(f"{writer.scratch}/{COUNTS}/{name}", record)
 
 
 def add_read_counts(writer: StoreWriter, size_limit: DocumentSizeLimit) -> StoreWriter:
