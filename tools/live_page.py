@@ -70,7 +70,7 @@ def _is_lost(scheduler: Any, pids: dict[str, int]) -> bool:
             held = next((merge for merge in merges if merge.who_has), None)
             if len(pids) == N_WORKERS and held is not None:
                 os.kill(pids.pop(next(iter(held.who_has)).address), signal.SIGKILL)
-            return sum(one.again) > 0
+            return sum(one.counts.again) > 0
     return False
 
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dspectral.engine.around.events import format_pass_number
 from dspectral.html import format_bytes, number
-from dspectral.watch.history import FitHistory, FitState, PassState
+from dspectral.watch.history import CLIENT_SECONDS, FitHistory, FitState, PassState
 
 BLUE, ORANGE, GRAY = "#3b78c2", "#e07b00", "#57606a"
 HEIGHT = 210
@@ -44,13 +44,18 @@ def card(record: FitHistory, root: FitState, now: float) -> str:
     running = [state for state in passes if state.is_running]
     trees = [state for state in passes if state.started and state.started.n_levels]
     newest = next(reversed(running or trees or passes), None)
-    bars = [_make_bar(state, members) for state in passes[-MAX_BARS:]]
+    work, seconds = record.get_client_work(root, now)
+    bars = list(_make_bars(passes[-MAX_BARS:], members, seconds))
     bars += [("not started", 0.0, "")] * min(sum(map(_count_remaining, members)), MAX_BARS)
     return str(
         MACROS.card(
             " > ".join(filter(None, (root.name, inner))),
             *_describe_state(root, now),
-            [*_make_chips(members, root, newest), *_make_warnings(record, members, root)],
+            [
+                *_make_chips(members, root, newest),
+                *([("computing in the client", f"{work}, {_format_clock(seconds)}", "warm")] if work else []),
+                *_make_warnings(record, members, root),
+            ],
             max(0, len(passes) - MAX_BARS),
             bars,
             _make_tree(newest),
@@ -73,13 +78,17 @@ def sort_passes(members: list[FitState]) -> list[PassState]:
 def _describe_state(root: FitState, now: float) -> tuple[str, str]:
     """Return the failure of a fit, or an empty text, and its state."""
     if root.is_running:
-        return "", f"running, {timedelta(seconds=int(now - root.since))}"
+        return "", f"running, {_format_clock(now - root.since)}"
     seconds = root.ended.seconds if root.ended else (root.until or now) - root.since
     if root.client_left:
-        return "client disconnected", f"after {timedelta(seconds=int(seconds))}"
+        return "client disconnected", f"after {_format_clock(seconds)}"
     if root.ended and root.ended.error:
         return root.ended.error, f"after {seconds:,.1f} s"
     return "", f"finished in {seconds:,.1f} s"
+
+
+def _format_clock(seconds: float) -> str:
+    return str(timedelta(seconds=int(seconds)))
 
 
 def _make_chips(
@@ -87,16 +96,21 @@ def _make_chips(
 ) -> list[tuple[str, str, str]]:
     chips = []
     if state is not None and state.started is not None and state.is_running:
-        started = state.started
-        n_passes = next((fit.n_passes for fit in members if state.run in fit.passes), None)
-        chips.append(
-            (format_pass_number(started.number, n_passes) or "step", f"{started.name}, {state.share:.0%}", "")
-        )
-        if root.rates.points and state.rates:
-            rate = root.rates.points[-1][1]
-            rows = rate * started.n_rows / started.n_blocks if started.n_rows and started.n_blocks else None
-            text = f"{rate:,.3g} blocks/s" + ("" if rows is None else f", {number(round(rows))} rows/s")
-            chips.append(("rate", text, ""))
+        started, rate = state.started, state.get_rate()
+        owner = next((fit for fit in members if state.run in fit.passes), root)
+        title = format_pass_number(started.number, owner.n_passes) or "step"
+        chips.append((title, f"{started.name}, {state.share:.0%}", ""))
+        if rate:
+            share = rate / started.n_blocks
+            speeds = [f"{rate:,.3g} blocks/s"]
+            speeds += [f"{number(round(share * started.n_rows))} rows/s"] if started.n_rows else []
+            speeds += [f"{format_bytes(round(share * started.n_bytes))}/s"] if started.n_bytes else []
+            chips.append(("speed", ", ".join(speeds), ""))
+        if left := owner.get_seconds_left(state):
+            times = list(dict.fromkeys(map(_format_clock, left)))
+            chips.append(("left", " of this pass, ".join(times) + " of all" * (len(times) > 1), ""))
+        if state.last_task:
+            chips.append(("last task, on one worker", state.last_task, ""))
     if root.bounds.points:
         chips.append(("certificate", f"{root.bounds.points[-1][1]:.3g} relative", ""))
     if root.is_running and root.memory is not None:
@@ -130,6 +144,20 @@ def _count_remaining(fit: FitState) -> int:
     return max(0, fit.n_passes - max(numbers, default=0))
 
 
+def _make_bars(
+    passes: list[PassState], members: list[FitState], seconds: float
+) -> Iterator[tuple[str, float, str]]:
+    """Yield the bars of passes and of the client's work between them; `seconds`: its work since the last pass."""
+    until = math.inf
+    for state in passes:
+        if state.since - until >= CLIENT_SECONDS:
+            yield f"client, {state.since - until:,.1f} s", 1.0, "client"
+        yield _make_bar(state, members)
+        until = state.until
+    if seconds:
+        yield f"client, {seconds:,.0f} s", 1.0, "client"
+
+
 def _make_bar(state: PassState, members: list[FitState]) -> tuple[str, float, str]:
     started = state.started
     prefix = "" if started is None or started.number is None else f"{started.number} "
@@ -150,9 +178,8 @@ def _make_tree(state: PassState | None) -> dict[str, Any] | None:
         bar = [(start / total, end / total, kind) for start, end, kind in parts if end > start]
         name = f"level {level}" if level else "blocks"
         levels.append((name, number(done), number(total), number(redone) if redone else "", bar))
-    name = ", ".join(filter(None, (format_pass_number(started.number, None), started.name)))
     shape = f"{started.fan_in} summaries a merge" if started.fan_in else "no merges"
-    return {"title": f"{name}: {number(started.n_blocks)} blocks, {shape}", "levels": levels[::-1]}
+    return {"title": f"{started.label}: {number(started.n_blocks)} blocks, {shape}", "levels": levels[::-1]}
 
 
 def _make_row(record: FitHistory, root: FitState) -> tuple[str, ...]:
@@ -207,7 +234,8 @@ class Card:
             _update_source(
                 self._sources[name], [(seconds - root.since, *values) for seconds, *values in points]
             )
-            self._plots[name].visible = bool(points)
+            # A curve needs two points.
+            self._plots[name].visible = sum(math.isfinite(point[1]) for point in points) > 1
 
     def _plot_rates(self) -> Any:
         plot, source = self._plot("Blocks a second"), self._sources["rates"]

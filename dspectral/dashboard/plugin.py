@@ -1,6 +1,5 @@
 """Scheduler plugin: processes the events of fits, counts their tasks, and serves the page."""
 
-import math
 import time
 from functools import partial
 from importlib import import_module
@@ -77,8 +76,8 @@ class SpectralPlugin(SchedulerPlugin):
             sum(memory.values()), interpreters, pass_state.memory_bound(n_threads, with_blocks=True)
         )
         memory_bound = pass_state.memory_bound(n_threads, with_blocks=False)
-        n_bytes = sum(int(state.nbytes) for state in workers.values())
-        root.held.add(now, n_bytes, math.nan if memory_bound is None else memory_bound)
+        if memory_bound is not None:  # passes without merges hold no summaries
+            root.held.add(now, sum(int(state.nbytes) for state in workers.values()), memory_bound)
 
 
 def _count_done(group: TaskGroup | None) -> int | None:

@@ -89,6 +89,10 @@ def get_headings(record: FitHistory) -> tuple[list[str], float | None]:
         lost = f"{_pluralize(state.lost_workers, 'worker')} lost, " if state.lost_workers else ""
         lines += [f"{lost}{_pluralize(state.n_redone, 'task')} run again"] if state.n_redone else []
     lines += [f"waiting: {state.waits}" for state in passes if state.waits]
+    lines += [f"last task: {state.last_task}" for state in passes if state.last_task]
+    now = time.monotonic()
+    for work, seconds in (record.get_client_work(root, now) for root in record.get_roots()):
+        lines += [f"computing in the client {work}, {_format_clock(seconds)}"] if work else []
     lines += [f"{record.n_retried} failed attempts were repeated"] if record.n_retried else []
     loops = record.get_compiling_loops()
     lines += [f"compiling {loop} (once, then cached on disk)" for loop in loops]

@@ -26,7 +26,9 @@ MAX_LOOPS = 64
 MAX_ENDED = 4096
 """Maximum number of finished fits that are not listed yet."""
 RATE_SECONDS = 6.0
-"""Seconds over which a rate is averaged."""
+"""Minimum seconds over which a rate is averaged."""
+CLIENT_SECONDS = 1.0
+"""Seconds without a running pass from which on a fit is shown as computing in its client."""
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(events.Event)}
 SCHEDULER_COUNTED = (
     events.BlocksDone.__name__,
@@ -105,6 +107,7 @@ class PassState:
         self.order = math.inf
         self.started: events.PassStarted | None = None
         self.ended: events.PassEnded | None = None
+        self.until = since
         self.totals: list[int] = []
         self.counts = TaskCounts(0)
         self.n_blocks = self.n_merges = self.n_redone = self.lost_workers = self.summary_bytes = 0
@@ -112,6 +115,7 @@ class PassState:
         self.best = (0, 0, 0.0)
         self.rates: list[float] = []
         self._n_now = self._n_computed = 0
+        self._counted_at = since
         self._recent: deque[tuple[float, int]] = deque(maxlen=32)
 
     def start(self, started: events.PassStarted, order: int) -> None:
@@ -145,15 +149,25 @@ class PassState:
             self._n_computed += max(0, n_done[0] - self._n_now)
             self._n_now = n_done[0]
         self.n_redone += self.counts.count(n_done)
-        self._recent.append((timestamp, self._n_computed))
+        self._counted_at = timestamp
+        if not self._recent or self._recent[-1][1] < self._n_computed:
+            self._recent.append((timestamp, self._n_computed))
 
     def get_rate(self) -> float | None:
         """Return the recent rate in blocks per second, including repeated blocks; None if unknown."""
-        if len(self._recent) < 2 or self._n_now >= self.totals[0]:
+        earlier = [point for point in self._recent if point[1] < self._n_computed]
+        if not earlier or self._n_now >= self.totals[0]:
             return None
-        timestamp, n_done = self._recent[-1]
-        since, before = next(point for point in self._recent if timestamp - point[0] <= RATE_SECONDS)
-        return (n_done - before) / (timestamp - since) if timestamp > since else None
+        # Since a block was done before: slow blocks have a small rate, not 0 between two of them.
+        old = [point for point in earlier if self._counted_at - point[0] >= RATE_SECONDS]
+        since, n_before = old[-1] if old else earlier[0]
+        return (self._n_computed - n_before) / max(self._counted_at - since, 1e-9)
+
+    @property
+    def last_task(self) -> str:
+        """Name of the last task of a running pass if only that is left, else empty."""
+        n_done, n_tasks = max(sum(self.counts.most), self.n_blocks + self.n_merges), sum(self.totals)
+        return self.started.finish if self.started and self.is_running and n_done >= n_tasks else ""
 
     def get_phases(self, now: float) -> list[Phase]:
         """Return the progress of blocks and merges from the events of this process."""
@@ -215,6 +229,15 @@ class FitState:
         if sum(times) > 0:
             return n_blocks * len(times) / sum(times)
         return median(state.rates) if state.rates else None
+
+    def get_seconds_left(self, state: PassState) -> tuple[float, float] | None:
+        """Return about how many seconds the blocks of a running pass and of all passes still take; None if unknown."""
+        started, rate = state.started, state.get_rate()
+        if started is None or not rate:
+            return None
+        n_later = max(0, (self.n_passes or 0) - (started.number or self.n_passes or 0)) * started.n_blocks
+        seconds = (started.n_blocks - state.counts.most[0]) / rate
+        return seconds, seconds + n_later / (self.get_expected_rate(state) or rate)
 
     def record_rate(self, state: PassState, timestamp: float) -> None:
         """Add the current rate of a pass to the series."""
@@ -282,7 +305,7 @@ class FitHistory:
                     fit.n_passes = event.n_passes or fit.n_passes
                 case events.PassEnded():
                     state = self._pass(event.fit, event.run, timestamp)
-                    state.ended = event
+                    state.ended, state.until = event, timestamp
                     if not event.fit:
                         self.fits[state.fit].until = timestamp
                 case events.SummariesMerged():
@@ -324,6 +347,18 @@ class FitHistory:
             fit = self.fits[fit.parent]
             visited.add(fit.token)
         return fit
+
+    def get_client_work(self, root: FitState, now: float) -> tuple[str, float]:
+        """Return what a fit computes in its client while no pass runs, and for how many seconds; else an empty text."""
+        states = [state for fit in self.get_family(root) for state in fit.passes.values() if state.started]
+        last = max(states, key=lambda state: state.until, default=None)
+        seconds = now - (root.since if last is None else last.until)
+        is_in_pass = any(state.is_running for state in states)
+        if not root.is_running or root.started is None or is_in_pass or seconds < CLIENT_SECONDS:
+            return "", 0.0
+        if last is None or last.started is None:
+            return "before the first pass", seconds
+        return f"after {last.started.label}", seconds
 
     def get_compiling_loops(self) -> dict[str, float]:
         """Return the loops that are being compiled, and their start times."""

@@ -270,3 +270,41 @@ def test_the_page_shows_each_running_fit_and_a_table_of_the_others():
     page.update()
     assert [card.root.visible for card in page._cards] == [True, False]
     assert page._over.text.count("<tr>") == 3
+
+
+def test_what_the_client_computes_between_passes_has_a_name_and_a_bar():
+    records = heard(a_fit()[:1])  # messages come at 100, 101, ...
+    (root,) = records.get_roots()
+    assert records.get_client_work(root, 100.5) == ("", 0.0)  # a moment
+    assert records.get_client_work(root, 103.0) == ("before the first pass", 3.0)
+    heard(a_fit()[1:2], records=records, at=104.0)
+    assert records.get_client_work(root, 110.0) == ("", 0.0)
+    heard(a_fit()[4:5], records=records, at=110.0)
+    assert records.get_client_work(root, 112.0) == ("after pass 1 of 2, sketch", 2.0)
+    head = card(records, root, 112.0)
+    assert "computing in the client</i> after pass 1 of 2, sketch, 0:00:02" in head
+    assert "client, 2 s" in head
+    heard(a_fit()[5:], records=records, at=115.0)
+    assert records.get_client_work(root, 130.0) == ("", 0.0)
+    head = card(records, root, 130.0)
+    assert "client, 5.0 s" in head
+    assert head.count('class="bar client"') == 1
+
+
+def test_a_running_pass_has_its_speed_the_time_left_and_its_last_task():
+    records, root, one = running([FitStarted("f", "F", "", 2), began("f", "r", finish="decompose")])
+    assert (one.get_rate(), root.get_seconds_left(one)) == (None, None)
+    for at, done in ((110.0, 0), (120.0, 2), (128.0, 2), (140.0, 4)):  # slow blocks
+        one.count([done, 0, 0, 0], at)
+        root.record_rate(one, at)
+    assert one.get_rate() == 0.1
+    assert root.get_seconds_left(one) == (40.0, 40.0 + 8 / root.get_expected_rate(one))
+    one.count([4, 1, 0, 0], 145.0)
+    assert one.get_rate() == 2 / 25
+    head = card(records, root, 145.0)
+    assert "0.08 blocks/s, 8 rows/s, 80 bytes/s" in head
+    assert "0:00:50 of this pass" in head
+    assert one.last_task == ""
+    one.count([8, 4, 2, 1], 150.0)
+    assert one.last_task == "decompose"
+    assert "on one worker</i> decompose" in card(records, root, 150.0)

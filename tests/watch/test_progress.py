@@ -207,6 +207,18 @@ def test_what_events_say_becomes_headings_phases_and_an_end():
     assert re.match("TruncatedSVD: 4 passes.*ValueError, 2.5 s$", *map(format_finished, seen.ended))
 
 
+def test_what_is_computed_between_passes_and_in_the_last_task_is_named(monkeypatch):
+    seen = FitHistory()
+    seen.on_event(events.FitStarted("f", "TruncatedSVD", "", None), 0.0)
+    seen.on_event(began(finish="decompose"), 1.0)
+    monkeypatch.setattr(time, "monotonic", lambda: 20.0)
+    assert get_headings(seen)[0] == ["TruncatedSVD: pass 2 of 4"]
+    seen.on_event(events.BlocksDone("f", "r", 80, 79))
+    assert "last task: decompose" in get_headings(seen)[0]
+    seen.on_event(events.PassEnded("f", "r", "sketch", 9.0, ""), 10.0)
+    assert get_headings(seen)[0][1] == "computing in the client after pass 2 of 4, sketch, 0:00:10"
+
+
 def test_compilation_and_lost_workers_are_seen_in_a_line():
     stream = io.StringIO()
     with progress(stream=stream):

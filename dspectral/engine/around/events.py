@@ -74,6 +74,11 @@ class PassStarted(NamedTuple):
     finish: str = ""
 
     @property
+    def label(self) -> str:
+        """Name of the pass with its number, if it has one."""
+        return ", ".join(filter(None, (format_pass_number(self.number, self.n_passes), self.name)))
+
+    @property
     def n_levels(self) -> int:
         """Number of levels of merges."""
         return len(self.merge_groups)
