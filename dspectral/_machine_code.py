@@ -29,7 +29,8 @@ WAIT_SECONDS = 120.0
 def make_dispatcher(function: Callable[..., Any], *, contract: bool, listeners: list[Listener]) -> Dispatcher:
     """Return a Numba dispatcher, which compiles a loop for the types of each call and runs it without the GIL."""
     _COMPILE_LISTENER.listeners = listeners
-    loop = numba.njit(nogil=True, fastmath={"contract"} if contract else False, boundscheck=False)(function)
+    options = {"nogil": True, "boundscheck": False, "no_cfunc_wrapper": True}  # nothing calls loops from C
+    loop = numba.njit(**options, fastmath={"contract"} if contract else False)(function)
     if hasattr(loop, "enable_caching"):  # absent if NUMBA_DISABLE_JIT is set
         try:
             loop.enable_caching()

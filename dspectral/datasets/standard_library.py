@@ -191,9 +191,13 @@ def _parse(path: Path) -> tuple[str, ast.Module]:
 
 
 def _read_documents(source: str, tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+    # Breadth first, as ast.walk, but over statements alone, since no expression has a docstring.
+    nodes: list[ast.AST] = [tree]
+    for node in nodes:
         if isinstance(node, DOCUMENTED):
             yield ast.get_docstring(node, clean=False) or ""
+        for name in ("body", "handlers", "orelse", "finalbody", "cases"):
+            nodes += getattr(node, name, ())
     yield from _iter_comments(source.splitlines(), tree)
 
 

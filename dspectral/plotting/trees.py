@@ -10,7 +10,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import ColorType
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import dendrogram
 
 from dspectral.configuration import get_fan_in
 from dspectral.plotting.style import BLUE, GRAY, get_axes
@@ -94,13 +93,24 @@ def _draw_tree(ax: Axes, merges: Int32s, n_clusters: int) -> None:
     # Nodes from this number on are those of the merges that are drawn; the others are classes.
     first = 2 * n_leaves - n_clusters
     classes = np.sort(kept[kept < first])
-    nodes = np.where(kept < first, np.searchsorted(classes, kept), kept - first + n_clusters)
-    heights = np.arange(1.0, n_clusters)
-    if n_clusters > 1:
-        tree = dendrogram(np.column_stack([nodes, heights, np.ones(n_clusters - 1)]), no_plot=True)
-        ends = zip(tree["dcoord"], tree["icoord"], strict=True)
-        lines = [np.column_stack([np.negative(x), (np.array(y) - 5.0) / 10.0]) for x, y in ends]
-        ax.add_collection(LineCollection(lines, colors=[BLUE], linewidths=1.2))
+    nodes = np.where(kept < first, np.searchsorted(classes, kept), kept - first + n_clusters).tolist()
+    # Without recursion, which a tree of a thousand nested classes would exceed: leaves in depth-first order, then
+    # merges from the leaves to the root, each at the mean of its two children.
+    leaves, stack = [], [2 * n_clusters - 2]
+    while stack:
+        node = stack.pop()
+        if node < n_clusters:
+            leaves.append(node)
+        else:
+            stack += nodes[node - n_clusters][::-1]
+    x = np.concatenate([np.zeros(n_clusters), -np.arange(1.0, n_clusters)])
+    y = np.zeros(2 * n_clusters - 1)
+    y[leaves] = np.arange(n_clusters)
+    lines = []
+    for node, (a, b) in enumerate(nodes, start=n_clusters):
+        y[node] = (y[a] + y[b]) / 2
+        lines.append([(x[a], y[a]), (x[node], y[a]), (x[node], y[b]), (x[b], y[b])])
+    ax.add_collection(LineCollection(lines, colors=[BLUE], linewidths=1.2))
     ax.set_xlim(-1.02 * n_clusters, 0.0)
 
 

@@ -95,18 +95,15 @@ def _count_runs(
     return first, document_frequency, counts
 
 
-@compiled
 def _number_words(tokens: Tokens) -> tuple[NDArray[np.int64], int]:
     """Return the id of each word in byte order, and the number of distinct words."""
+    # Not compiled as one loop: LLVM would optimize each loop within it a second time.
     word_ids, first = number_by_first_use(tokens)
     order = argsort_words(tokens.text, tokens.starts, first)
     # Only distinct words are sorted; the inverse permutation maps ids by first appearance to ids in byte order.
-    numbers = np.empty(order.size, dtype=np.int64)
-    for i in range(order.size):
-        numbers[order[i]] = i
-    for word in range(word_ids.size):
-        word_ids[word] = numbers[word_ids[word]]
-    return word_ids, order.size
+    numbers = np.empty_like(order)
+    numbers[order] = np.arange(order.size)
+    return numbers[word_ids], order.size
 
 
 @compiled
@@ -151,20 +148,40 @@ def _enlarge_table(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) 
     return slots
 
 
-@compiled
 def argsort_words(
     text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the permutation that sorts distinct words by their bytes."""
     # The first eight bytes distinguish most words. Read as big-endian integers, padded with zeros, they are radix
     # sorted in linear time; only ties need comparisons, each with two random memory accesses.
+    keys, order = sort_pairs(_pack_prefixes(text, starts, words), np.arange(words.size), 64)
+    _sort_ties(keys, text, starts, words, order)
+    return order
+
+
+@compiled
+def _pack_prefixes(
+    text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """Return the first eight bytes of words."""
     keys = np.zeros(words.size, dtype=np.uint64)
     for i in range(words.size):
         begin, end = starts[words[i]], starts[words[i] + 1] - 1
         for k in range(8):
             byte = np.uint64(text[begin + k]) if begin + k < end else np.uint64(0)
             keys[i] = (keys[i] << np.uint64(8)) | byte
-    keys, order = sort_pairs(keys, np.arange(words.size), 64)
+    return keys
+
+
+@compiled
+def _sort_ties(
+    keys: NDArray[np.uint64],
+    text: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    words: NDArray[np.int64],
+    order: NDArray[np.int64],
+) -> None:
+    """Sort words with equal keys by all of their bytes."""
     # Invariant: order[:low] is final. Words low, ..., high - 1 share their first eight bytes.
     low = 0
     while low < words.size:
@@ -176,7 +193,6 @@ def argsort_words(
             for i in range(run.size):  # a slice assignment takes seconds to compile
                 order[low + i] = run[i]
         low = high
-    return order
 
 
 @compiled

@@ -15,7 +15,7 @@ from dspectral.text.terms import TermTable
 from dspectral.text.token_rules import TokenRule, tokenize_by_rule
 from dspectral.text.tokenizers import Tokenizer
 from dspectral.text.tokens import Tokens
-from dspectral.types import Documents, Sentences
+from dspectral.types import Documents, Int, Sentences
 
 
 def tokenize_sentences(
@@ -58,21 +58,28 @@ def number_words(tokens: Tokens, index: TermIndex) -> Sentences:
     return Sentences(_look_up_ids(read_only_terms(words), hash_terms(words), index), tokens.bounds)
 
 
-@compiled
 def _count_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the first position, count and sentence frequency of each distinct token."""
     word_ids, first = number_by_first_use(tokens)
-    counts, frequency = np.zeros(first.size, dtype=np.int64), np.zeros(first.size, dtype=np.int64)
+    counts, frequency = _count_tokens(tokens.bounds, word_ids, first.size)
+    order = argsort_words(tokens.text, tokens.starts, first)
+    return first[order], counts[order], frequency[order]
+
+
+@compiled
+def _count_tokens(
+    bounds: NDArray[np.int64], word_ids: NDArray[np.int64], n_words: Int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    counts, frequency = np.zeros(n_words, dtype=np.int64), np.zeros(n_words, dtype=np.int64)
     # last[word_id] is the last sentence counted for a word.
-    last = np.full(first.size, -1, dtype=np.int64)
-    for i in range(tokens.bounds.size - 1):
-        for token in range(tokens.bounds[i], tokens.bounds[i + 1]):
+    last = np.full(n_words, -1, dtype=np.int64)
+    for i in range(bounds.size - 1):
+        for token in range(bounds[i], bounds[i + 1]):
             word_id = word_ids[token]
             counts[word_id] += 1
             frequency[word_id] += last[word_id] != i
             last[word_id] = i
-    order = argsort_words(tokens.text, tokens.starts, first)
-    return first[order], counts[order], frequency[order]
+    return counts, frequency
 
 
 @compiled

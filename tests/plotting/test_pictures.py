@@ -16,6 +16,8 @@ from dspectral import (
     plot_words,
 )
 from dspectral.configuration import tree_depth
+from dspectral.plotting.style import get_axes
+from dspectral.plotting.trees import _draw_tree
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
@@ -200,3 +202,16 @@ def test_groups_of_words_have_colors_and_a_legend(embedding):
     assert {text.get_text() for text in ax.texts} >= {"mola", "kala", "rind", "tund"}
     assert plot_words(embedding).get_legend() is None
     assert "<?>" not in {text.get_text() for text in plot_words(embedding).texts}
+
+
+def test_a_tree_of_many_nested_classes_is_drawn():
+    """Each merge joins one class to all before; SciPy's dendrogram recurses, and ends at about a thousand."""
+    n = 1500
+    merges = np.array([(0, 1), *((n + i - 1, i + 1) for i in range(1, n - 1))], dtype=np.int32)
+    ax = get_axes(None, height=3.0)
+    _draw_tree(ax, merges, n)
+    [lines] = ax.collections
+    corners = np.array(lines.get_segments())
+    assert corners.shape == (n - 1, 4, 2)
+    assert sorted({y for x, y in corners.reshape(-1, 2).tolist() if x == 0}) == list(range(n))
+    assert corners[:, 1, 0].tolist() == list(range(-1, -n, -1))
