@@ -110,7 +110,7 @@ def _compile_in_turn(loop: Dispatcher) -> Dispatcher:
                 result = load(signature, target)
             return result
 
-    def save_if_possible(signature: Arguments, result: Any) -> None:
+    def save_if_possible(signature: Arguments, result: object) -> None:
         with suppress(OSError):  # a full disk or a read-only folder: the next process compiles the loop again
             save(signature, result)
 

@@ -34,7 +34,7 @@ def resolve_url(url: str | PathLike[str], storage_options: dict[str, Any] | None
     return path if is_url else str(Path(path).absolute()), tuple(sorted((storage_options or {}).items()))
 
 
-def join_inside(file_system: Any, root: str, key: str) -> str:
+def join_inside(file_system: object, root: str, key: str) -> str:
     """Return the path of `key` in a folder; raise ValueError if it is outside. An empty key is the folder itself."""
     if key and is_outside(file_system, root, key):
         raise ValueError(
@@ -43,7 +43,7 @@ def join_inside(file_system: Any, root: str, key: str) -> str:
     return f"{root}/{key}" if key else root
 
 
-def is_outside(file_system: Any, root: str, key: str) -> bool:
+def is_outside(file_system: object, root: str, key: str) -> bool:
     """Report whether a key is not the path of a file inside a folder, also because of symbolic links."""
     # Servers decode percent-encoding. `C:` is a drive and `name::` a chained URL.
     parts = [*key.split("/"), *unquote(key).split("/")]

@@ -213,7 +213,7 @@ def pca(
 
 
 def _check_mask_option(
-    mask_var: Any, use_highly_variable: bool | None, layer: str | None, obsm: str | None
+    mask_var: object, use_highly_variable: bool | None, layer: str | None, obsm: str | None
 ) -> Any:
     """Validate the mask options and return ``mask_var``; with `obsm` neither mask nor layer is allowed."""
     if use_highly_variable is not None:
@@ -251,7 +251,7 @@ def _check_seed(rng: Any, random_state: Any) -> Any:
     raise TypeError("rng and random_state are both given, but exclude each other: pass rng only")
 
 
-def _check_n_comps(n_comps: Any, shape: tuple[int, int], svd_solver: str | None) -> int:
+def _check_n_comps(n_comps: object, shape: tuple[int, int], svd_solver: str | None) -> int:
     """Return the number of components, or raise ValueError if it exceeds the smaller side."""
     max_comps = min(shape)
     k = min(N_COMPS, max_comps - 1) if n_comps is None else check_integer("n_comps", n_comps)

@@ -66,7 +66,7 @@ def _to_plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
     return [name, *(_to_plain(part, arrays) for part in parts)]
 
 
-def _from_plain(plain: Any, arrays: list[NDArray[Any]]) -> Any:
+def _from_plain(plain: object, arrays: list[NDArray[Any]]) -> Any:
     """Return the object that :func:`_to_plain` encoded."""
     if not isinstance(plain, list):
         return plain

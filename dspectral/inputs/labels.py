@@ -46,7 +46,7 @@ class ClassRows(NamedTuple):
     exclusive: bool
 
 
-def as_label_matrix(y: Any) -> Any:
+def as_label_matrix(y: object) -> Any:
     """Return an indicator matrix (n, L) as an array; lazy and sparse ones are unchanged, masked arrays an error."""
     if is_lazy(y):
         return y
@@ -63,7 +63,7 @@ def as_label_matrix(y: Any) -> Any:
         ) from error
 
 
-def as_label_array(y: Any) -> Any:
+def as_label_array(y: object) -> Any:
     """Return labels (n,) or (n, 1) as (n,), or an indicator (n, L); reject what NumPy would convert."""
     # np.asarray would convert a list of strings, numbers and NaN to strings.
     labels = as_label_matrix(np.array(y, dtype=object) if isinstance(y, list | tuple) else y)

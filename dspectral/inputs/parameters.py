@@ -38,7 +38,9 @@ def resolve_seed(random_state: RandomState) -> int:
     )
 
 
-def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> int:
+def check_integer(
+    name: str, value: object, *, at_least: int | None = None, at_most: int | None = None
+) -> int:
     """Return a parameter as an int; raise TypeError or ValueError unless it is one within the limits."""
     expected = _describe_range("an integer", at_least, at_most)
     if not isinstance(value, Integral) or isinstance(value, bool):
@@ -52,7 +54,7 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most
 
 
 def check_real(
-    name: str, value: Any, *, at_least: float | None = None, at_most: float | None = None
+    name: str, value: object, *, at_least: float | None = None, at_most: float | None = None
 ) -> float:
     """Return a parameter as a finite float."""
     expected = _describe_range("a finite number", at_least, at_most)
@@ -66,14 +68,14 @@ def check_real(
     return number
 
 
-def check_flag(name: str, value: Any) -> bool:
+def check_flag(name: str, value: object) -> bool:
     """Return a parameter as a bool."""
     if not (isinstance(value, bool | np.bool_) or (isinstance(value, Integral) and value in (0, 1))):
         raise TypeError(f"{name}={format_value(value)} must be True or False")
     return bool(value)
 
 
-def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
+def check_option(name: str, value: object, options: Sequence[Any]) -> Any:
     """Return a parameter if it is one of the options."""
     # Types are compared too, since 1 == 1.0 == True.
     for option in options:

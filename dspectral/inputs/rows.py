@@ -251,7 +251,7 @@ def _keep_lazy_output(method: Callable[..., Any]) -> Callable[..., Any]:
     inner = unwrap(method)
 
     @wraps(method)
-    def call_method(self: object, X: Any, *args: Any, **kwargs: Any) -> Any:
+    def call_method(self: object, X: object, *args: Any, **kwargs: Any) -> Any:
         # A corpus in a store is lazy. `is False`, since a Delayed has every attribute.
         is_stored_corpus = getattr(getattr(X, "sentences", None), "in_memory", True) is False
         lazy = engine.is_lazy(X) or is_dask_frame(X) or is_stored_corpus or kwargs.get("out") is not None
@@ -277,8 +277,8 @@ class RunPlanMixin:
 
     def plan(
         self,
-        X: Any,
-        y: Any = None,
+        X: object,
+        y: object = None,
         *,
         workers: int | None = None,
         memory_limit: str | float | None = None,

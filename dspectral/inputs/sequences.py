@@ -240,7 +240,7 @@ def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:
     return TokenCorpus(words, all_counts, as_memory_blocks(blocks))
 
 
-def _return_block(block: Any) -> Any:
+def _return_block(block: object) -> Any:
     return block
 
 

@@ -96,7 +96,7 @@ def read_labeled_records(
         yield LabeledText("\n".join(part or "" for part in parts), labels)
 
 
-def label_name(value: Any) -> str | None:
+def label_name(value: object) -> str | None:
     """Return the normalized name of a label, or None for a missing label.
 
     >>> [label_name(value) for value in ("tea", 1, 1.0, "1.0", True, "true", "", float("nan"))]

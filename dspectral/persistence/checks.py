@@ -15,7 +15,7 @@ MAX_ITEMSIZE = 8
 """Largest item size that compiled loops accept, in bytes."""
 
 
-def check_arrays(model: Any, *, fitted: bool = True) -> None:
+def check_arrays(model: object, *, fitted: bool = True) -> None:
     """Raise ValueError for an array of an estimator or record that violates its declaration."""
     declared = [ARRAYS.get(kind, {}) for kind in reversed(type(model).__mro__)]
     sizes: dict[str, int] = {}
@@ -79,7 +79,7 @@ def _matches_shape(value: Any, array: Array, model: Any, sizes: dict[str, int]) 
     return False
 
 
-def _get_length(model: Any, name: str) -> int:
+def _get_length(model: object, name: str) -> int:
     """Return an integer attribute, or the length of another attribute."""
     value = getattr(model, name)
     if isinstance(value, Integral):
@@ -89,7 +89,7 @@ def _get_length(model: Any, name: str) -> int:
     return len(value)
 
 
-def _evaluate_size(term: str, model: Any, sizes: dict[str, int]) -> int:
+def _evaluate_size(term: str, model: object, sizes: dict[str, int]) -> int:
     """Evaluate a sum such as ``2*n+k+1``."""
     total = 0
     for part in term.split("+"):

@@ -201,7 +201,7 @@ class Decoder(NamedTuple):
         """Return the values of the items of a node."""
         return [self.value(item) for item in node["items"]]
 
-    def check(self, instance: Any, *, fitted: bool = True) -> Any:
+    def check(self, instance: object, *, fitted: bool = True) -> Any:
         """Return an object after checking its arrays; raise ValueError if one violates its declaration."""
         try:
             check_arrays(instance, fitted=fitted)

@@ -28,7 +28,7 @@ MAX_READS = 100
 
 
 def save(
-    model: Any,
+    model: object,
     path: str | PathLike[str],
     *,
     overwrite: bool = False,

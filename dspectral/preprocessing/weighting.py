@@ -283,7 +283,7 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
         return tags
 
 
-def _resolve_alias(name: str, value: Any, default: Any, alias_value: Any) -> Any:
+def _resolve_alias(name: str, value: object, default: object, alias_value: object) -> Any:
     """Return the value of scikit-learn's argument; raise a ValueError if it contradicts ours."""
     if value not in (default, alias_value):
         raise ValueError(

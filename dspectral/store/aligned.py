@@ -72,7 +72,7 @@ class AlignedCounts(LazyTotalsMixin):
         return self.store.documents(rows, part)
 
 
-def read_columns(item: Any, *, read: Callable[[Any], CSRRows], order: Int64s) -> CSRRows:
+def read_columns(item: object, *, read: Callable[[Any], CSRRows], order: Int64s) -> CSRRows:
     """Read a block and select columns. Shapes: returns (n_rows, len(order))."""
     rows = sparse.csr_array(read(item)[:, order])
     rows.sort_indices()

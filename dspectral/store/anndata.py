@@ -252,7 +252,7 @@ def _get_matrix_label(location: Location, path: str) -> str:
     return f"{path.replace('/', '.') if layer == path else f'layer {layer!r}'} of {location.url}"
 
 
-def _read_kind_and_shape(root: Any, path: str, name: str) -> tuple[str, tuple[int, int]]:
+def _read_kind_and_shape(root: object, path: str, name: str) -> tuple[str, tuple[int, int]]:
     """Return the encoding and the shape of a matrix; raise StoreError if it is missing or not sparse."""
     element = get_element(root, path)
     attributes: dict[str, Any] = {} if element is None else dict(element.attrs)
@@ -277,7 +277,7 @@ def _read_kind_and_shape(root: Any, path: str, name: str) -> tuple[str, tuple[in
     return kind, (n_rows, n_columns)
 
 
-def _get_array(root: Any, path: str, part: str, name: str) -> Any:
+def _get_array(root: object, path: str, part: str, name: str) -> Any:
     """Return an open array of the matrix; raise StoreError if it is missing."""
     array = get_element(root, f"{path}/{part}")
     if array is None:

@@ -89,7 +89,7 @@ class DenseMatrix:
     dtype: np.dtype[Any]
     ndim = 2
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         """Read rows into memory."""
         with open_anndata_root(self.location) as root:
             return np.asarray(root[self.path][index])
@@ -231,7 +231,7 @@ def write_elements(location: Location, elements: Mapping[str, Any]) -> None:
             zarr.consolidate_metadata(location.open(read_only=False), zarr_format=root.metadata.zarr_format)
 
 
-def write_into(root: Any, elements: Mapping[str, Any]) -> None:
+def write_into(root: object, elements: Mapping[str, Any]) -> None:
     """Write in-memory elements into an open AnnData file."""
     for path, value in elements.items():
         group, _, name = path.rpartition("/")

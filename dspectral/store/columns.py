@@ -49,7 +49,7 @@ def columns_from_hashing(hashing: HashingSettings | None) -> Columns | None:
     return None if hashing is None else Columns("hashed n-grams", hashing=hashing)
 
 
-def annotate_columns(array: Any, source: Any) -> Any:
+def annotate_columns(array: object, source: object) -> Any:
     """Annotate a Dask array with its columns, or with an array or store that has the same columns."""
     return engine.annotate(array, COLUMNS, source)
 
@@ -105,7 +105,7 @@ def _selects_whole_rows(layer: Any) -> bool:
     return True
 
 
-def get_fitted_columns(model: Any) -> Columns | None:
+def get_fitted_columns(model: object) -> Columns | None:
     """Return the columns of a model's fit; None if they are unknown."""
     identity, names = getattr(model, "column_identity_", FRAME), getattr(model, "feature_names_in_", None)
     if isinstance(identity, HashingSettings):
@@ -124,7 +124,7 @@ def set_fitted_columns(model: Any, columns: Columns | None) -> None:
         model.column_identity_ = columns.hashing or columns.kind
 
 
-def check_columns(owner: Any, columns: Columns | None, rows_label: str = "X") -> None:
+def check_columns(owner: object, columns: Columns | None, rows_label: str = "X") -> None:
     """Raise ValueError if columns differ from those of a model or store; unknown columns are accepted."""
     if columns is None:
         return

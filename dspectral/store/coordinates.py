@@ -40,7 +40,7 @@ from dspectral.store.location import (
 from dspectral.store.lock import hold_write_lock
 from dspectral.store.rows import CountMatrix
 from dspectral.store.writer import thread_pool_options
-from dspectral.types import FloatArray
+from dspectral.types import FloatArray, RowsLike
 
 KEY = "dspectral-coordinates"
 """Attribute of the Zarr root, and metadata key of each Parquet file, with the header of the coordinates."""
@@ -222,7 +222,7 @@ class Coordinates:
 
 @tracked_fit
 def write_rows(
-    Z: Any, out: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
+    Z: RowsLike, out: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
 ) -> Coordinates:
     """Write dense rows in chunks with the ids of their store; resumes an interrupted call."""
     if not str(out).rstrip("/").endswith((".zarr", ".parquet")):

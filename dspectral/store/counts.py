@@ -253,7 +253,7 @@ def open_store(
     url: str | PathLike[str],
     *,
     layer: str | None = None,
-    align: Any = None,
+    align: object = None,
     without: Sequence[str] = (),
     tokenizer: TokenizerLike | None = None,
     storage_options: dict[str, Any] | None = None,

@@ -343,7 +343,7 @@ def damage_error(location: Location, path: str, reason: str, kind: str = "store"
     return StoreError(f"{kind} {location.url}, block {path}: {reason}; remove the {kind} and build it again")
 
 
-def is_local(file_system: Any) -> bool:
+def is_local(file_system: fsspec.AbstractFileSystem) -> bool:
     """Report whether an fsspec file system is the local one."""
     return "file" in (
         (file_system.protocol,) if isinstance(file_system.protocol, str) else file_system.protocol
@@ -374,7 +374,7 @@ def annotate_disk_full(path: str) -> Iterator[None]:
         raise OSError(error.errno, f"{error.strerror}{DISK_FULL_ADVICE}", error.filename or path) from error
 
 
-def without_secrets(value: Any) -> Any:
+def without_secrets(value: object) -> Any:
     """Return a value whose URLs are redacted: no user, password, key, token or signature.
 
     Parameters
@@ -403,7 +403,7 @@ def without_secrets(value: Any) -> Any:
     return value
 
 
-def _uses_pickle_codec(metadata: Any) -> bool:
+def _uses_pickle_codec(metadata: object) -> bool:
     """Report whether the metadata of an array name the pickle codec."""
     parts = (
         metadata.values() if isinstance(metadata, dict) else metadata if isinstance(metadata, list) else ()

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import fsspec
 from filelock import FileLock, Timeout
@@ -91,7 +90,7 @@ def unlock(location: Location) -> None:
         LOGGER.warning("%s of %s could not be removed", HOLDER_FILE, location.url, exc_info=True)
 
 
-def _try_create(file_system: Any, holder: str, content: bytes) -> bool:
+def _try_create(file_system: fsspec.AbstractFileSystem, holder: str, content: bytes) -> bool:
     """Create the lock object of a writer unless one exists; return whether this writer owns it."""
     try:
         with _CREATING:  # in-memory file systems have no exclusive create
@@ -115,7 +114,7 @@ def _try_create(file_system: Any, holder: str, content: bytes) -> bool:
     return _read(file_system, holder) == content
 
 
-def _read(file_system: Any, holder: str) -> bytes | None:
+def _read(file_system: fsspec.AbstractFileSystem, holder: str) -> bytes | None:
     """Read the description of the lock holder; None without one."""
     try:
         return bytes(retry(file_system.cat_file, holder, description=f"reading {holder}"))
@@ -123,7 +122,9 @@ def _read(file_system: Any, holder: str) -> bytes | None:
         return None
 
 
-def _make_locked_error(location: Location, file_system: Any, holder: str, helps: str = "") -> StoreError:
+def _make_locked_error(
+    location: Location, file_system: fsspec.AbstractFileSystem, holder: str, helps: str = ""
+) -> StoreError:
     content = _read(file_system, holder)  # empty if the holder has just acquired the lock
     holder_label = (
         "process {pid} on {host}, since {since}".format(**json.loads(content)) if content else "just started"

@@ -369,7 +369,7 @@ class SelectedRows(LazyTotalsMixin):
     def __repr__(self) -> str:
         return f"{self.shape[0]} rows of {self.store!r}"
 
-    def __getitem__(self, rows: Any) -> "SelectedRows":
+    def __getitem__(self, rows: object) -> "SelectedRows":
         selected = super().__getitem__(rows)
         return SelectedRows(self.store, self.rows[selected.rows])
 

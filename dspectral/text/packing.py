@@ -84,7 +84,7 @@ def _encode_text(text: str | bytes, item: str) -> bytes:
     raise TypeError(f"{item} is {_shorten(text)}, but must be a string")
 
 
-def _shorten(value: Any) -> str:
+def _shorten(value: object) -> str:
     """Return the representation of a value if it is short, else its type."""
     short = repr(value)
     return short if len(short) <= 40 and "\n" not in short else f"a {type(value).__name__}"

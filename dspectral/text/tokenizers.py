@@ -80,7 +80,7 @@ class Tokenizer:
         joined = b" ".join([*words, b"\0" * PADDING])
         return Tokens.from_arrays(np.frombuffer(joined, dtype=np.uint8), starts, bounds)
 
-    def _encode_tokens(self, returned: Any, document: int, *, returns_ngrams: bool) -> list[bytes]:
+    def _encode_tokens(self, returned: object, document: int, *, returns_ngrams: bool) -> list[bytes]:
         """Return the tokens of one document as bytes, stripped and without spaces unless they are n-grams."""
         if isinstance(returned, str | bytes) or not isinstance(returned, Iterable):
             raise TypeError(
@@ -182,12 +182,12 @@ def tokenizer_from_record(record: Any) -> Tokenizer | None:
     return None if name is None else Tokenizer(name)
 
 
-def is_record(value: Any) -> bool:
+def is_record(value: object) -> bool:
     """Return whether a value is the record of a function, as :func:`tokenizer_to_record` makes it."""
     return isinstance(value, dict) and value.keys() == {"name"} and isinstance(value["name"], str)
 
 
-def wrap_tokenizer_names(value: Any) -> Any:
+def wrap_tokenizer_names(value: object) -> Any:
     """Return JSON content with each tokenizer name replaced by its record."""
     if isinstance(value, dict):
         return {

@@ -257,7 +257,7 @@ def split_files(
     return list(_coalesce_small_files(ranges, read_options.block_bytes))
 
 
-def _find_source_files(sources: Any, source: str, read_options: ReadOptions) -> list[Any]:
+def _find_source_files(sources: object, source: str, read_options: ReadOptions) -> list[Any]:
     """Find the files of a source; an error for a list of strings also mentions `Texts`."""
     try:
         records, any_ending = read_options.field is not None, read_options.format is not None

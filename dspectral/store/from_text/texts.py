@@ -121,7 +121,7 @@ def as_file_list(sources: TextSources) -> Any:
     return chain(first, sources)
 
 
-def as_partitions(column: Any) -> "da.Array | None":
+def as_partitions(column: object) -> "da.Array | None":
     """Return the partitions of a Dask collection of texts as a stream of blocks; None for other collections."""
     if not dask.is_dask_collection(column):
         return None
@@ -194,7 +194,7 @@ def _number_partition(number: int, texts: Iterable[Any]) -> tuple[int, Iterable[
     return number, texts
 
 
-def _select_column(table: Any, field: str) -> Any:
+def _select_column(table: object, field: str) -> Any:
     """Return a column of a table, or an iterator over a field of records; lazy tables are not read."""
     if hasattr(table, "pluck") and dask.is_dask_collection(table):  # a Dask Bag of records
         return table.pluck(field)
@@ -203,7 +203,7 @@ def _select_column(table: Any, field: str) -> Any:
     return (row[0] for row in _iter_rows(table, (field,)))
 
 
-def _is_table(table: Any) -> bool:
+def _is_table(table: object) -> bool:
     """Report whether a collection has named columns."""
     if _is_stream(table) or not hasattr(table, "__getitem__"):
         return False
@@ -217,13 +217,13 @@ def _get_column(table: Any, field: str) -> Any:
     return table[field]
 
 
-def _is_stream(table: Any) -> bool:
+def _is_stream(table: object) -> bool:
     return any(hasattr(table, name) for name in ("collect_batches", "scanner", "fetch_record_batch")) or (
         hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__getitem__")
     )
 
 
-def _iter_rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+def _iter_rows(table: object, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
     """Yield some fields of each row of a table or of each record."""
     if _is_stream(table):
         yield from _iter_stream_rows(table, fields)
