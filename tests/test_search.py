@@ -4,6 +4,7 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 from scipy import sparse
 from sklearn.pipeline import make_pipeline
 
@@ -69,6 +70,28 @@ def test_exact_at_any_cut(n_blocks):
     assert [near.row for near in found] == expected.tolist()
     assert np.allclose([near.cosine for near in found], cosines[expected], atol=1e-5)
     assert nearest(None, points, [2], n=1)[0][0].row == 40
+
+
+@pytest.mark.parametrize("container", ["Dask", "zarr", "h5py"])
+def test_rows_and_queries_may_have_several_blocks_of_different_sizes(container, tmp_path, monkeypatch):
+    rows = sparse.random_array((70, 30), density=0.3, format="csr", rng=0)
+    model = TruncatedSVD(4).fit(rows)
+    points = model.transform(rows)
+    wanted = nearest(None, points, points[:7], n=3)
+    if container == "zarr":
+        query = zarr.open(str(tmp_path / "points.zarr"), mode="w", shape=(7, 4), chunks=(3, 2), dtype=float)
+        query[:] = points[:7]
+    elif container == "h5py":
+        file = pytest.importorskip("h5py").File(tmp_path / "points.h5", "w")
+        query = file.create_dataset("points", data=points[:7], chunks=(3, 2))
+    else:
+        query = da.from_array(points[:7], chunks=(3, 4))
+    monkeypatch.setattr("dspectral.engine.blocks.BLOCK_BYTES", 500)  # several blocks of rows in memory
+    lazy = da.from_array(points, chunks=(30, 4))
+    assert nearest(None, points, query, n=3) == nearest(None, lazy, query, n=3) == wanted
+    assert [[near.row for near in nears] for nears in nearest(model, rows, rows[:7], n=3)] == [
+        [near.row for near in nears] for nears in wanted
+    ]
 
 
 @pytest.mark.parametrize(

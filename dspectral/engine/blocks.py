@@ -143,11 +143,14 @@ def wrap_disk_array(X: Any) -> Any:
     return da.from_array(X, chunks=(n_rows, -1), name=False)
 
 
-def as_row_chunks(X: Stream, name: str, *, is_local: bool) -> da.Array:
-    """Return a stream of a pass as a Dask array, one chunk per block; `is_local`: all streams are in memory."""
+def as_row_chunks(X: Stream, name: str, *, is_local: bool, sizes: Sequence[int] = ()) -> da.Array:
+    """Return a stream of a pass as a Dask array, one chunk per block.
+
+    `is_local`: all streams are in memory; `sizes`: rows of the blocks of the first one, which the others follow.
+    """
     if isinstance(X, Blocks):
         return blocks_as_array(X, f"{name}-block-{uuid4().hex}")  # the task that reads also summarizes
-    return chunk_rows(X) if is_local else as_dask_rows(X)
+    return chunk_rows(X, sizes=sizes) if is_local else as_dask_rows(X)
 
 
 def blocks_as_array(blocks: Blocks, name: str) -> da.Array:
@@ -160,8 +163,11 @@ def blocks_as_array(blocks: Blocks, name: str) -> da.Array:
     return da.Array(layer, name, chunks=((1,) * len(layer), (1,)), meta=meta)
 
 
-def chunk_rows(X: Any, size: int | None = None) -> da.Array:
-    """Return an in-memory array as a Dask array of views: row blocks of `size` rows, by default of `BLOCK_BYTES`."""
+def chunk_rows(X: Any, size: int | None = None, sizes: Sequence[int] = ()) -> da.Array:
+    """Return an in-memory array as a Dask array of views: row blocks of `size` rows, by default of `BLOCK_BYTES`.
+
+    `sizes`: rows of each block, if they add up to all rows.
+    """
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimension(s), but must have 2: reshape it to (n_rows, n_columns)")
     n_rows, n_columns = X.shape
@@ -175,7 +181,7 @@ def chunk_rows(X: Any, size: int | None = None) -> da.Array:
     starts = np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
     if size is not None:
         starts = np.append(np.arange(0, n_rows, size), n_rows)
-    sizes = tuple(np.diff(starts).tolist())
+    sizes = tuple(np.diff(starts).tolist() if sum(sizes) != n_rows or not sizes else sizes)
     meta = sparse.csr_array((0, 0), dtype=X.dtype) if is_sparse(X) else np.empty((0, 0), dtype=X.dtype)
     name = f"slice-{uuid4().hex}"
     layer = {(name, i, 0): block for i, block in enumerate(iterate_slices(X, sizes))}

@@ -150,7 +150,10 @@ def summarize(
             f"fan_in={fan_in} must be at least 2, the smallest number of summaries that a merge combines"
         )
     is_local = all(is_in_memory(stream) for stream in streams)
-    arrays = [as_row_chunks(stream, name, is_local=is_local) for stream in streams]
+    arrays: list[da.Array] = []
+    for stream in streams:
+        sizes = arrays[0].chunks[0] if arrays else ()
+        arrays.append(as_row_chunks(stream, name, is_local=is_local, sizes=sizes))
     check_aligned_chunks(arrays)
     context, damaged = current_context(), set[str]()
     n_started = context.fit.n_started if context.fit else 0
