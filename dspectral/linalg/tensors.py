@@ -246,11 +246,11 @@ def check_tensor(T: Doubles) -> Doubles:
 
 
 def batched_power_method(
-    T: Doubles, *, starts: int = 64, iterations: int = 12, polish: int = 40, seed: int = 0
+    T: Doubles, *, starts: int = 32, iterations: int = 12, polish: int = 40, seed: int = 0
 ) -> OrthogonalCP:
     """Return the rank-one terms in rounds of up to 16 separated fixed points with at least half of the largest weight.
 
-    Cost: ``starts iterations k^4 / 16`` operations if rounds are full, in products of matrices with 64 columns, which
+    Cost: ``starts iterations k^4 / 16`` operations if rounds are full, in products of matrices with 32 columns, which
     are several times as fast as those of :func:`power_method`. Shapes: `T` (k, k, k).
     """
     T = check_tensor(T)

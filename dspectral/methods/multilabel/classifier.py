@@ -33,7 +33,7 @@ from dspectral.types import CheckpointPath, IntArray, RowsLike, is_sparse
 
 N_MOMENT_PASSES = 3
 """Passes before those of EM."""
-N_COPIES = 6
+N_COPIES = 7
 """Arrays of label coefficients and states in memory during the selection of the linear part."""
 
 
@@ -151,9 +151,10 @@ class MomentMultiLabelClassifier(LabelPrediction):
     in the second, with ``(n_words + n_labels) (n_states + 2 r)`` in later ones, and ``q (q + n_labels)`` in the last
     for q = m + s features, independent of the number of documents. Documents without labels contribute their words.
 
-    One eigendecomposition of the Gram matrix of the features serves all labels and penalties. It gives one Newton step
-    of logistic regression from the label rates, and ridge regression. Penalties, shifts and scales of the log-odds of
-    each label, are selected by leave-one-out scores of at most 4,096 documents, those with the smallest hashes.
+    Eigenvectors of the Gram matrix of the features serve all labels and penalties: all of them, or for more than 512
+    features and few labels a quarter, and conjugate gradients. They give one Newton step of logistic regression from
+    the label rates, and ridge regression. Penalties, shifts and scales of the log-odds of each label, are selected by
+    leave-one-out scores of at most 4,096 documents, those with the smallest hashes.
 
     States use word counts or occurrence. The linear model uses fractional values, such as those of TfidfTransformer,
     as they are, and weights whole numbers by inverse document frequency.

@@ -19,7 +19,7 @@ from dspectral.types import CSRRows, FloatArray, IntArray
 
 MAX_CALIBRATED_LABELS = 10
 """Maximum number of labels with calibrated probabilities."""
-MIN_DOCUMENTS, MIN_HELD_OUT, MAX_PRODUCTS, N_POOLED_SCORES = 30, 256, 1 << 29, 1 << 20
+MIN_DOCUMENTS, MIN_HELD_OUT, MAX_PRODUCTS, N_POOLED_SCORES = 30, 256, 1 << 29, 1 << 15
 """Minimum number of documents for model selection; minimum number held out; maximum number of products of features and
 labels beyond that; number of scores for the scale of all labels."""
 MANY_LABELS, MANY_LABELS_SCORING = 8.0, ScoringWeights(0.8, 20.0, 10.0)
@@ -181,12 +181,15 @@ def add_scales(odds: FloatArray, truth: FloatArray, scales: NDArray[np.float64])
 class LeaveOneOut(NamedTuple):
     """Leave-one-out scores of held-out documents without a second fit.
 
-    Shapes: `features, squares` (n, q): in the eigenbasis; `truth` (n, L); `labels`: the same, sparse; `states` (n, L):
-    log-probabilities of the labels given the states.
+    Shapes: `features, squares` (n, r): in the eigenbasis; `rest` (n, L): products of the features with the rest of
+    ``Y'F``; `rest_squares` (n, 1): squared lengths outside of the eigenbasis; `truth` (n, L); `labels`: the same,
+    sparse; `states` (n, L): log-probabilities of the labels given the states.
     """
 
     features: FloatArray
     squares: FloatArray
+    rest: FloatArray
+    rest_squares: FloatArray
     truth: FloatArray
     labels: CSRRows
     states: FloatArray
@@ -206,37 +209,45 @@ class LeaveOneOut(NamedTuple):
         word_features, direction_features = linear_features(
             words, leading.column_weights, leading.own_words, leading.directions, dtype
         )
-        m = word_features.shape[1]
-        eigenvectors = np.ascontiguousarray(regression.eigenvectors[:m])
-        features = (
-            sparse_products.times(word_features, eigenvectors)
-            + direction_features[:, :-1] @ regression.eigenvectors[m:]
-        )
-        features -= (regression.mean @ regression.eigenvectors).astype(dtype)
+        m, mean, directions = word_features.shape[1], regression.mean, direction_features[:, :-1]
+
+        def multiply(columns: FloatArray) -> FloatArray:
+            """Return the product of the centered features with columns (q, c)."""
+            product = sparse_products.times(word_features, np.ascontiguousarray(columns[:m]))
+            product += directions @ columns[m:]
+            return np.asarray(product - (mean @ columns).astype(dtype))
+
+        features = multiply(regression.eigenvectors)
+        squares = features * features
+        rest = multiply(regression.products.T) - features @ regression.labels.T
+        lengths = word_features.power(2).sum(axis=1) + np.einsum("ij,ij->i", directions, directions)
+        lengths -= 2 * multiply(mean[:, None].astype(dtype))[:, 0] + mean @ mean
+        rest_squares = np.maximum(lengths - squares.sum(axis=1), 0).astype(dtype)[:, None]
         truth = labels.toarray().astype(dtype)
         rows = word_rows(words, keep_counts=settings.counts, dtype=dtype)
         scores = sparse_products.times(rows, model.log_words) + np.log(model.weights)
         states = _state_scores(posteriors(scores)[0].astype(dtype), truth, regression, model)
-        return cls(features, features * features, truth, labels, states, regression)
+        return cls(features, squares, rest, rest_squares, truth, labels, states, regression)
 
     def ridge(self, alpha: float) -> FloatArray:
         """Return the scores (n, L) of the ridge regression."""
         start = self.regression.rates.astype(self.truth.dtype)
-        share = self.squares @ (1 / (self.regression.values[:, None] + start.dtype.type(alpha)))
-        return self._exclude_own_target(
-            self.features @ self.regression.ridge(alpha).T + start, self.truth, share
-        )
+        return self._exclude_own_target(np.ones((1, 1), dtype=start.dtype), alpha, start, self.truth)
 
     def odds(self, alpha: float) -> FloatArray:
         """Return the log-odds (n, L)."""
         start, spread = self.regression.log_odds.astype(self.truth.dtype), self.regression.spread
-        share = self.squares @ (spread / (spread * self.regression.values + start.dtype.type(alpha))).T
         target = start + (self.truth - 1 / (1 + np.exp(-start))) / spread[:, 0]
-        return self._exclude_own_target(self.features @ self.regression.odds(alpha).T + start, target, share)
+        return self._exclude_own_target(spread, alpha, start, target)
 
-    def _exclude_own_target(self, scores: FloatArray, target: FloatArray, share: FloatArray) -> FloatArray:
+    def _exclude_own_target(
+        self, spread: FloatArray, alpha: float, start: FloatArray, target: FloatArray
+    ) -> FloatArray:
         # A linear smoother with leverage h has the leave-one-out score (score - h target) / (1 - h).
-        share = np.minimum(share + 1.0 / self.regression.n_rows, 0.999).astype(scores.dtype)
+        inside, outside = self.regression.inverses(spread, alpha)
+        scores = self.features @ (self.regression.labels * inside).T + self.rest * outside.T + start
+        share = self.squares @ (spread * inside).T + self.rest_squares * (spread * outside).T
+        share = np.minimum(share + share.dtype.type(1.0 / self.regression.n_rows), 0.999)
         return np.asarray((scores - share * target) / (1 - share))
 
 

@@ -5,13 +5,12 @@ from typing import NamedTuple, Self
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from dspectral.methods.multilabel.summaries import RegressionSums
 from dspectral.types import FloatArray
 
-MIN_VARIANCE_SHARE = 1e-6
-"""Relative pivot tolerance of the rank-revealing Cholesky factorization."""
+MAX_EXACT_FEATURES, N_STEPS = 512, 4
+"""Number of features above which a quarter of the eigenvectors is computed, and steps of conjugate gradients then."""
 
 
 class Whitening(NamedTuple):
@@ -88,38 +87,49 @@ class ScoringWeights(NamedTuple):
 
 
 class EigenbasisRegression(NamedTuple):
-    """Linear models of the labels in the eigenbasis of the centered features.
+    """Linear models of the labels in leading eigenvectors of the centered features, exact or nearly so.
 
-    Shapes: `values` (r,): eigenvalues; `eigenvectors` (q, r): eigenvectors; `mean` (q,); `labels` (L, r): ``Y'F``;
-    `rates` (L,): means of the labels. `n_rows`: number of documents.
+    Shapes: `values` (r,): leading eigenvalues of the Gram matrix; `eigenvectors` (q, r); `gram` (q, q); `mean` (q,);
+    `products` (L, q): ``Y'F``; `labels` (L, r): the same in the eigenbasis; `rest_values` (L,): Rayleigh quotient of
+    the rest of each row of `products`; `rates` (L,): means of the labels. `n_rows`: number of documents.
     """
 
     values: FloatArray
     eigenvectors: FloatArray
+    gram: FloatArray
     mean: NDArray[np.float64]
+    products: FloatArray
     labels: FloatArray
+    rest_values: FloatArray
     rates: NDArray[np.float64]
     n_rows: float
 
     @classmethod
     def from_sums(cls, regression: RegressionSums) -> Self:
-        """Return the eigendecomposition of the Gram matrix, shared by all labels: about 9 q^3 operations."""
+        """Return the eigenvectors shared by all labels: about 9 q^3 operations, or 6 q^2 r for the leading ones."""
         gram, labels = regression
         n, dtype = float(gram[-1, -1]), labels.dtype
         mean = gram[-1, :-1] / n
-        centered = gram[:-1, :-1] - n * np.outer(mean, mean)
-        largest = centered.diagonal().max(initial=0.0)
-        if (
-            n < len(mean) and largest > 0
-        ):  # The rank is at most n - 1, so L'L is smaller than LL' and has the same nonzero eigenvalues.
-            factor, order, rank, _ = lapack.dpstrf(centered, tol=MIN_VARIANCE_SHARE * largest, lower=1)
-            L = np.tril(factor)[np.argsort(order), :rank]
-            values, turn = scipy.linalg.eigh(L.T @ L, driver="evd", check_finite=False)
-            values, turn = values.astype(dtype), (L @ turn / np.sqrt(values)).astype(dtype)
+        centered = (gram[:-1, :-1] - n * np.outer(mean, mean)).astype(dtype)
+        q, n_labels = len(mean), len(labels)
+        if q <= MAX_EXACT_FEATURES or q < 4 * n_labels:
+            values, turn = scipy.linalg.eigh(centered, driver="evd", check_finite=False)
         else:
-            values, turn = scipy.linalg.eigh(centered.astype(dtype), driver="evd", check_finite=False)
-        products = (labels[:, :-1] - np.outer(labels[:, -1], mean).astype(dtype)) @ turn
-        return cls(np.maximum(values, 0), turn, mean, products, labels[:, -1].astype(np.float64) / n, n)
+            # Randomized subspace iteration; for few documents one product spans the range.
+            width = min(q // 4, int(n))
+            basis = np.random.default_rng(0).standard_normal((q, width), dtype=np.float32).astype(dtype)
+            for _ in range(1 if width == n else 2):
+                basis = centered @ basis
+            basis, _ = scipy.linalg.qr(basis, mode="economic", check_finite=False)
+            values, turn = scipy.linalg.eigh(basis.T @ centered @ basis, driver="evd", check_finite=False)
+            turn = basis @ turn
+        products = labels[:, :-1] - np.outer(labels[:, -1], mean).astype(dtype)
+        inside = products @ turn
+        rest = products - inside @ turn.T
+        energy = np.maximum(np.einsum("ij,ij->i", rest, rest), np.finfo(dtype).tiny)
+        rest_values = np.maximum(np.einsum("ij,ij->i", rest @ centered, rest) / energy, 0)
+        rates = labels[:, -1].astype(np.float64) / n
+        return cls(np.maximum(values, 0), turn, centered, mean, products, inside, rest_values, rates, n)
 
     @property
     def log_odds(self) -> NDArray[np.float64]:
@@ -133,21 +143,37 @@ class EigenbasisRegression(NamedTuple):
         odds = np.exp(self.log_odds)[:, None]
         return np.asarray(odds / (1.0 + odds) ** 2, dtype=self.values.dtype)
 
-    def ridge(self, alpha: float) -> FloatArray:
-        """Return the ridge coefficients (L, r) in the eigenbasis."""
-        return np.asarray(self.labels / (self.values + self.values.dtype.type(alpha)))
+    def inverses(self, spread: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
+        """Return ``1 / (spread values + alpha)`` of the eigenvectors (L, r), and of the rest of each label (L, 1)."""
+        shift = self.values.dtype.type(alpha)
+        return 1 / (spread * self.values + shift), 1 / (spread * self.rest_values[:, None] + shift)
 
-    def odds(self, alpha: float) -> FloatArray:
-        """Return one Newton step (L, r) of penalized logistic regression from the prior log-odds."""
-        # At the start all documents have the weight v = p (1 - p), so the Hessian v F'F + penalty has the same
-        # eigenvectors for all labels. Rare labels, of small v, are shrunk more.
-        return np.asarray(self.labels / (self.spread * self.values + self.values.dtype.type(alpha)))
+    def solve(self, spread: FloatArray, alpha: float) -> FloatArray:
+        """Solve ``(spread gram + alpha) w = products`` for each label, shape (L, q); `spread` (L, 1) or (1, 1)."""
+        # The eigenvectors give the start. Conjugate gradients then reduce the error in the rest of the spectrum, which
+        # is narrow: a step is one product of shape (L, q) with the Gram matrix.
+        inside, outside = self.inverses(spread, alpha)
+        W = (self.labels * (inside - outside)) @ self.eigenvectors.T + outside * self.products
+        if len(self.values) >= min(len(self.gram), self.n_rows):  # all of the range
+            return np.asarray(W)
+        R = self.products - spread * (W @ self.gram) - W.dtype.type(alpha) * W
+        P, size = R, np.einsum("ij,ij->i", R, R)[:, None]
+        tiny = np.finfo(W.dtype).tiny
+        for _ in range(N_STEPS):
+            product = spread * (P @ self.gram) + P.dtype.type(alpha) * P
+            step = size / np.maximum(np.einsum("ij,ij->i", P, product)[:, None], tiny)
+            W, R = W + step * P, R - step * product
+            before, size = size, np.einsum("ij,ij->i", R, R)[:, None]
+            P = R + size / np.maximum(before, tiny) * P
+        return np.asarray(W)
 
     def coefficients(self, linear: ScoringWeights, scales: NDArray[np.float64]) -> FloatArray:
         """Return coefficients (L, q + 1) of the features, intercept last, from shift and scale (L, 2) of log-odds."""
+        # One Newton step of penalized logistic regression from the prior log-odds: there all documents have the weight
+        # v = p (1 - p), so the Hessian v F'F + penalty has the same eigenvectors for all labels. Rare labels, of small
+        # v, are shrunk more.
         shift, scale = scales.T
-        scaled = self.ridge(linear.alpha) * self.values.dtype.type(linear.weight)
-        scaled += self.odds(linear.odds_alpha) * scale[:, None].astype(scaled.dtype)
-        coefficients = scaled @ self.eigenvectors.T
+        coefficients = np.float32(linear.weight) * self.solve(np.ones_like(self.spread), linear.alpha)
+        coefficients += self.solve(self.spread, linear.odds_alpha) * scale[:, None].astype(coefficients.dtype)
         intercept = linear.weight * self.rates + shift + scale * self.log_odds - coefficients @ self.mean
         return np.concatenate([coefficients, intercept[:, None].astype(coefficients.dtype)], axis=1)

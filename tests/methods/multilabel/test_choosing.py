@@ -9,7 +9,7 @@ from scipy import sparse
 from dspectral import MomentMultiLabelClassifier
 from dspectral.datasets import labeled_counts, sample_labeled_documents
 from dspectral.decomposition.random_range import RandomRange
-from dspectral.methods.multilabel import MultiLabelRecipe, held_out, passes
+from dspectral.methods.multilabel import MultiLabelRecipe, held_out, latent_states, passes
 from dspectral.methods.multilabel.documents import (
     DocumentSample,
     SampleBounds,
@@ -168,7 +168,7 @@ def test_a_document_left_out_is_scored_by_the_ridge_regression_of_all_others(par
     F, Y, sums = part
     turned, without = (EigenbasisRegression.from_sums(each) for each in sums[:2])
     Z = (F - turned.mean) @ turned.eigenvectors
-    out = LeaveOneOut(Z, Z * Z, Y, None, None, turned)
+    out = LeaveOneOut(Z, Z * Z, np.zeros_like(Y), np.zeros((len(Y), 1)), Y, None, None, turned)
     found = without.coefficients(ScoringWeights(1.0, 1.0, 2.0), np.zeros((N_LABELS, 2)))
     np.testing.assert_allclose(out.ridge(2.0)[0], found[:, :-1] @ F[0] + found[:, -1], atol=1e-8)
     # Log-odds without a document lie further from what it says of its labels.
@@ -176,6 +176,26 @@ def test_a_document_left_out_is_scored_by_the_ridge_regression_of_all_others(par
     seen, alone = F @ with_it[:, :-1].T + with_it[:, -1], out.odds(0.3)
     assert (alone[Y > 0] < seen[Y > 0]).mean() > 0.9
     assert np.corrcoef(seen.ravel(), alone.ravel())[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(("n", "tolerance"), [(400, 2e-2), (15, 1e-9)])  # few documents: all of the range
+def test_leading_eigenvectors_and_gradients_give_nearly_the_coefficients_of_all(monkeypatch, n, tolerance):
+    rng = np.random.default_rng(0)
+    F = sparse.csr_array(sparse.random_array((n, 80), density=0.1, rng=rng))
+    Y = (rng.random((n, 5)) < 0.3).astype(float)
+    sums = RegressionSums.from_block(F, np.ones((n, 1)), sparse.csr_array(Y))
+    scales, weights = np.tile([0.1, 1.5], (5, 1)), ScoringWeights(0.2, 5.0, 3.0)
+    exact = EigenbasisRegression.from_sums(sums)
+    monkeypatch.setattr(latent_states, "MAX_EXACT_FEATURES", 40)
+    leading = EigenbasisRegression.from_sums(sums)
+    assert len(leading.values) == min(n, 20) < len(exact.values) == 80
+    expected, found = (model.coefficients(weights, scales) for model in (exact, leading))
+    assert np.linalg.norm(found - expected) < tolerance * np.linalg.norm(expected)
+    if n == 400:
+        monkeypatch.setattr(latent_states, "N_STEPS", 0)
+        assert np.linalg.norm(leading.coefficients(weights, scales) - expected) > 1e-2 * np.linalg.norm(
+            expected
+        )
 
 
 def test_scales_are_those_of_a_logistic_regression_shrunk_towards_the_ones_given():
