@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.datasets.random_blocks import check_seed, random_rows
+from dspectral.datasets.random_blocks import random_rows
 from dspectral.inputs.parameters import RandomState
 from dspectral.types import CSRRows
 
+META: CSRRows = sparse.csr_array(np.empty((0, 0), dtype=np.float32))
+"""An empty block of the generated counts."""
 TOPICS_PER_ROW = 3
 """Number of topics per row."""
 
@@ -70,16 +72,7 @@ def low_rank_counts(
         noise=noise,
         exponent=exponent,
     )
-    meta: CSRRows = sparse.csr_array(np.empty((0, 0), dtype=np.float32))
-    return random_rows(
-        draw,
-        n_rows=n_rows,
-        n_columns=n_columns,
-        block_rows=block_rows,
-        seed=check_seed(seed),
-        meta=meta,
-        name="low-rank-counts",
-    )
+    return random_rows(draw, (n_rows, n_columns), block_rows, seed, meta=META, name="low-rank-counts")
 
 
 def _check(n_columns: int, n_components: int, noise: float, exponent: float) -> None:

@@ -195,14 +195,9 @@ def refinement_sequences(
     >>> len(stream.sentences.items), stream.sentences.read(stream.sentences.items[2]).offsets.shape
     (3, (501,))
     """
-    for name, value in (
-        ("n_sequences", n_sequences),
-        ("n_labels", n_labels),
-        ("n_refinements", n_refinements),
-        ("n_types", n_types),
-        ("mean_length", mean_length),
-        ("block_sequences", block_sequences),
-    ):
+    sizes = {"n_labels": n_labels, "n_refinements": n_refinements, "n_types": n_types}
+    sizes |= {"n_sequences": n_sequences, "block_sequences": block_sequences}
+    for name, value in {**sizes, "mean_length": mean_length}.items():
         if value < 1:
             raise ValueError(f"{name}={value} must be at least 1")
     seed = check_seed(seed)  # once, since the model and its blocks share the seed

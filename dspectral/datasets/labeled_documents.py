@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.datasets.counts import count_cells, draw_zipf_ranks, topic_popularity
+from dspectral.datasets.counts import META, count_cells, draw_zipf_ranks, topic_popularity
 from dspectral.datasets.random_blocks import block_generator, check_seed, random_rows
 from dspectral.inputs.parameters import RandomState
 from dspectral.types import CSRRows
@@ -138,9 +138,8 @@ def _draw_columns(
     # The minimum handles rounding at the last sum.
     columns = np.minimum(columns, len(rates) - 1)
     shape = (len(states), len(rates))
-    counts = sparse.coo_array((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=shape).tocsr()
-    counts.sum_duplicates()
-    return counts
+    # The conversion sums duplicates.
+    return sparse.coo_array((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=shape).tocsr()
 
 
 def labeled_counts(
@@ -205,17 +204,8 @@ def labeled_counts(
         draw = partial(
             _draw, width=width, n_states=n_states, mean=mean, noise=noise, present=name == "labels"
         )
-        arrays.append(
-            random_rows(
-                draw,
-                n_rows=n_rows,
-                n_columns=width,
-                block_rows=block_rows,
-                seed=seed,
-                meta=sparse.csr_array(np.empty((0, 0), dtype=np.float32)),
-                name=f"labelled-{name}",
-            )
-        )
+        shape, key = (n_rows, width), f"labelled-{name}"
+        arrays.append(random_rows(draw, shape, block_rows, seed, meta=META, name=key))
     return arrays[0], arrays[1]
 
 

@@ -15,15 +15,15 @@ from dspectral.types import FloatArray, Rows
 
 def random_rows(
     draw: Callable[[np.random.Generator, int], Rows],
-    *,
-    n_rows: int,
-    n_columns: int,
+    shape: tuple[int, int],
     block_rows: int,
-    seed: int,
+    seed: RandomState,
+    *,
     meta: Rows,
     name: str,
 ) -> da.Array:
-    """Return a Dask array (n_rows, n_columns) whose row blocks are drawn by a function."""
+    """Return a Dask array of a shape (n_rows, n_columns) whose row blocks are drawn by a function."""
+    (n_rows, n_columns), seed = shape, check_seed(seed)
     for parameter, value in (("n_rows", n_rows), ("n_columns", n_columns), ("block_rows", block_rows)):
         check_integer(parameter, value, at_least=1)
     sizes = block_sizes(n_rows, block_rows)
@@ -102,15 +102,8 @@ def gaussian_rows(
     ((4, 4, 2), (3,))
     """
     draw = partial(_draw_gaussian, n_columns=n_columns, dtype=np.dtype(dtype))
-    return random_rows(
-        draw,
-        n_rows=n_rows,
-        n_columns=n_columns,
-        block_rows=block_rows,
-        seed=check_seed(seed),
-        meta=np.empty((0, 0), dtype=dtype),
-        name="gaussian-rows",
-    )
+    meta = np.empty((0, 0), dtype=dtype)
+    return random_rows(draw, (n_rows, n_columns), block_rows, seed, meta=meta, name="gaussian-rows")
 
 
 def _draw_gaussian(

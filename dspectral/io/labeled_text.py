@@ -12,6 +12,7 @@ from dspectral.engine import as_dask_rows, run_tasks
 from dspectral.inputs.parameters import check_integer
 from dspectral.io.labeled_lines import MAX_COLUMNS, ParsedLines, parse_lines
 from dspectral.io.line_files import open_atomic
+from dspectral.linalg.sparse_products import to_canonical_csr
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.lines import (
@@ -25,6 +26,7 @@ from dspectral.store.from_text.sources import FileRange, check_unchanged, get_fi
 from dspectral.store.from_text.streams import open_decompressed
 from dspectral.store.from_text.text_input import build_blocks
 from dspectral.store.location import Location, check_option, check_size
+from dspectral.store.matrix import align_labels
 from dspectral.store.writer import finish_store, open_writer
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
@@ -289,14 +291,8 @@ def write_labeled_text(
     y = getattr(X, "labels", None) if y is None else y
     if y is None:
         raise ValueError("y=None must be a label matrix, unless X is a store with labels")
-    rows, labels = as_dask_rows(X), as_dask_rows(y)
-    if rows.shape[0] != labels.shape[0]:
-        raise ValueError(
-            f"y has {labels.shape[0]} rows, but must have {rows.shape[0]}, the number of rows of X"
-        )
-    # Rows and labels of a block are written together, so their chunks must match.
-    if labels.chunks[0] != rows.chunks[0]:
-        labels = labels.rechunk({0: rows.chunks[0]})
+    rows = as_dask_rows(X)
+    labels = align_labels(rows, y)
     first = 0 if zero_based else 1
     with open_atomic(path, "w", newline="\n", **(storage_options or {})) as file:
         if format == "extreme":
@@ -309,11 +305,7 @@ def write_labeled_text(
 
 def _as_csr(block: Rows) -> CSRRows:
     """Return a block as CSR, with sorted columns and without duplicates."""
-    rows = sparse.csr_array(block if is_sparse(block) else np.asarray(block, np.float64))
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return rows
+    return to_canonical_csr(block if is_sparse(block) else sparse.csr_array(np.asarray(block, np.float64)))
 
 
 def _format_lines(rows: CSRRows, labels: CSRRows, first: int, empty: str) -> Iterator[str]:

@@ -106,7 +106,7 @@ def write_counts(
         settings[KEY] = " ".join(sorted(weightings))
     parts = [rows]
     if labels is not None:
-        parts.append(_align_labels(rows, labels))
+        parts.append(align_labels(rows, labels))
         settings["labels"] = parts[1].shape[1]
         in_memory = in_memory and not is_lazy(labels)
     if append and (existing_store := open_finished(Location.from_url(store, storage_options))) is not None:
@@ -138,7 +138,7 @@ def _compute_token(X: RowsLike, rows: da.Array) -> str:
     return str((compute_digest(csr.data, csr.indices, csr.indptr), rows.shape))
 
 
-def _align_labels(rows: da.Array, labels: RowsLike) -> da.Array:
+def align_labels(rows: da.Array, labels: RowsLike) -> da.Array:
     """Return labels with the chunks of the rows."""
     array = as_dask_rows(labels)
     if array.shape[0] != rows.shape[0]:

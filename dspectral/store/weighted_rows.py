@@ -8,6 +8,7 @@ from scipy import sparse
 
 from dspectral import engine
 from dspectral.linalg.block_sums import compute_energy
+from dspectral.linalg.sparse_products import to_canonical_csr
 from dspectral.store.columns import annotate_columns
 from dspectral.text.weighting import DocumentFrequencies, HasWeighting, Weighting
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
@@ -58,12 +59,7 @@ def to_csr_counts(rows: Rows) -> CSRRows:
     """Convert a block of counts to floating-point CSR rows without duplicates; raise for NaN and infinity."""
     compute_energy(rows)
     float_rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
-    counts: CSRRows = float_rows if is_sparse(float_rows) else sparse.csr_array(float_rows)
-    if counts.has_canonical_format:
-        return counts
-    counts = counts.copy()
-    counts.sum_duplicates()
-    return counts
+    return to_canonical_csr(float_rows if is_sparse(float_rows) else sparse.csr_array(float_rows))
 
 
 def count_document_frequencies(rows: Rows) -> DocumentFrequencies:
