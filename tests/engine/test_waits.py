@@ -3,12 +3,13 @@
 import os
 import re
 import signal
+import time
 from types import SimpleNamespace
 
 import dask
 import numpy as np
 import pytest
-from distributed import Client, KilledWorker
+from distributed import Client, KilledWorker, Status, get_worker
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 from distributed.scheduler import NoValidWorkerError
@@ -231,3 +232,31 @@ def test_a_task_that_kills_its_workers_is_named():
         pytest.raises(ClusterError, match=r"task 0 of die of the pass die.* memory"),
     ):
         run_tasks(die, [1], name="die")
+
+
+def pause_first_worker(number):
+    """Pause the first worker in its first task; return the number."""
+    worker = get_worker()
+    if worker.name == 0 and worker.status.name == "running":
+        worker.loop.add_callback(setattr, worker, "status", Status.paused)
+        while worker.status.name == "running":
+            time.sleep(0.01)
+    return number
+
+
+def test_tasks_that_wait_on_a_paused_worker_run_on_another():
+    waits = {"dspectral.wait-warning": "500ms", "dspectral.wait-limit": "20s"}
+    assigned_early = {
+        "distributed.scheduler.work-stealing": False,
+        "distributed.scheduler.worker-saturation": "inf",
+        "distributed.scheduler.worker-ttl": None,
+    }
+    heard = []
+    with (
+        dask.config.set({**waits, **assigned_early}),
+        Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", memory_limit=0),
+        event_listener(heard.append),
+        pytest.warns(RuntimeWarning, match="1 of 2 workers are paused"),
+    ):
+        assert run_tasks(pause_first_worker, range(8), name="pause") == list(range(8))
+    assert {event.why for event in heard if isinstance(event, PassStalled)} == {"paused"}

@@ -5,6 +5,7 @@ import concurrent.futures
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
@@ -87,8 +88,14 @@ class StallReason(NamedTuple):
     limit: float
 
 
-def get_cluster_state(groups: Sequence[str], dask_scheduler: Scheduler) -> ClusterState:
-    """Return the state of task groups and workers. This function runs on the scheduler."""
+def get_cluster_state(
+    groups: Sequence[str], dask_scheduler: Scheduler, *, move_tasks: bool = False
+) -> ClusterState:
+    """Return the state of task groups and workers. This function runs on the scheduler.
+
+    With `move_tasks` tasks that wait on paused workers are assigned to others: Dask steals no task of a few
+    milliseconds, and not the last one of each thread.
+    """
     task_groups, now = dask_scheduler.task_groups, time.time()
     counts = {
         name: sum(task_groups[name].states.get(s, 0) for s in DONE_STATES)
@@ -97,6 +104,9 @@ def get_cluster_state(groups: Sequence[str], dask_scheduler: Scheduler) -> Clust
     }
     workers, spilled = [], 0
     for worker in dask_scheduler.workers.values():
+        if move_tasks and worker.status.name == "paused" and dask_scheduler.running:
+            keys = [task.key for task in worker.processing if task not in worker.executing]
+            dask_scheduler.transitions(dict.fromkeys(keys, "released"), f"paused-{now}")
         running = {task: seconds for task, seconds in worker.executing.items() if task is not None}
         longest_running = max(running, key=lambda task: running[task], default=None)
         task, seconds = (
@@ -126,7 +136,7 @@ class PassMonitor:
         self.max_memory_share: WorkerState | None = None
         self._answered = self._moved = self._why_since = clock()
         self._state: ClusterState | None = None
-        self._silence, self._why, self._next = "", "", self._first
+        self._silence, self.why, self._next = "", "", self._first
         self._counts = TaskCounts(len(self.groups))
         self._lost: set[str] = set()
         self._emitted = (pass_info.n_kept, pass_info.n_kept_merges)
@@ -162,7 +172,7 @@ class PassMonitor:
         self._answered, self._silence = self._clock(), ""
         before, self._state = self._state, state
         if before is None or _get_progress_marks(before) != _get_progress_marks(state):
-            self._moved, self._next, self._why = self._answered, self._first, ""
+            self._moved, self._next, self.why = self._answered, self._first, ""
         limited = [worker for worker in (self.max_memory_share, *state.workers) if worker and worker.limit]
         self.max_memory_share = max(limited, key=lambda worker: worker.held / worker.limit, default=None)
         self._emit_messages()
@@ -198,8 +208,8 @@ class PassMonitor:
             reason = StallReason("scheduler", sentence, self._limit)
         else:
             reason = find_stall_reason(self._state, self._first, self._limit)
-        if reason.why != self._why:
-            self._why, self._why_since = reason.why, now - (self._first if not self._why else 0.0)
+        if reason.why != self.why:
+            self.why, self._why_since = reason.why, now - (self._first if not self.why else 0.0)
         name = f"the pass {self._pass_info.name}"
         if now - self._why_since >= reason.limit:
             raise ClusterError(f"{name} was ended after {seconds:.3g} s without progress: {reason.sentence}")
@@ -317,7 +327,8 @@ def _gather_results(client: Client, futures: list[Any], monitor: PassMonitor) ->
         # Every wait has a timeout, so `check_stalled` can end a pass without progress or answers.
         while not concurrent.futures.wait([gathered], timeout=monitor.interval).done:
             if requests is None:
-                requests = submit(client, client.run_on_scheduler, get_cluster_state, monitor.groups)
+                question = partial(get_cluster_state, move_tasks=monitor.why == "paused")
+                requests = submit(client, client.run_on_scheduler, question, monitor.groups)
             concurrent.futures.wait(
                 [gathered, requests], monitor.interval, concurrent.futures.FIRST_COMPLETED
             )
