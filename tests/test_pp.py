@@ -158,13 +158,13 @@ def test_more_variables_than_a_gram_matrix_takes_are_found_in_passes(monkeypatch
     adata = anndata.AnnData(lazily(sparse.csr_matrix))
     pp.pca(adata, 5)
     ours = adata.uns["dspectral"]["pca"]
-    assert (ours["solver"], ours["n_passes"], ours["n_blocks"]) == ("krylov", 11, 2)
+    assert (ours["solver"], ours["n_passes"], ours["n_blocks"]) == ("krylov", 15, 2)
     values = np.linalg.svd(ROWS.toarray() - ROWS.toarray().mean(axis=0), compute_uv=False)[:5]
     np.testing.assert_allclose(ours["singular_values"], values, rtol=1e-5)
     pp.pca(adata, 5, tol=0.01)
     ours = adata.uns["dspectral"]["pca"]
     assert ours["certificate"]["lost"] <= 0.01
-    assert ours["n_passes"] < 11
+    assert ours["n_passes"] < 15
 
 
 @pytest.mark.parametrize(
