@@ -22,8 +22,20 @@ MIN_SCORE = 1.5
 """Score above which a word is a function word; 97 % or more of them are, in seven treebanks."""
 RARE_SCORE = -5.0
 """Score of words that are too rare."""
-MIN_LISTED = 0.05
-"""Share of the tokens that the list of stop words of a language adds to other lists if the text has this language."""
+MIN_LISTED = 0.015
+"""Share of the tokens that the list of stop words of a language adds to other lists if the text has this language.
+
+Latin words of one and two letters do not count: they are in the lists of many languages, and in abbreviations."""
+WEEKDAYS = {
+    "dutch": "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag",
+    "english": "monday tuesday wednesday thursday friday saturday sunday",
+    "french": "lundi mardi mercredi jeudi vendredi samedi dimanche",
+    "german": "montag dienstag mittwoch donnerstag freitag samstag sonntag",
+    "italian": "luned\xec marted\xec mercoled\xec gioved\xec venerd\xec sabato domenica",
+    "portuguese": "segunda ter\xe7a quarta quinta sexta feira s\xe1bado domingo",
+    "spanish": "lunes martes mi\xe9rcoles jueves viernes s\xe1bado domingo",
+}
+"""Names of days, which unite documents of one day and not of one subject."""
 
 
 class NeighborSets(NamedTuple):
@@ -104,12 +116,13 @@ def _find_language(words: list[str], share: NDArray[np.float64]) -> tuple[str, N
     pairs = [(word, re.split("n?['\u2019]", word)[0]) for word in words]
     is_listed: dict[str, NDArray[np.bool_]] = {}
     for language in list_languages():
-        stop_words = frozenset(get_stop_words(language))
+        stop_words = frozenset(get_stop_words(language)) | set(WEEKDAYS.get(language, "").split())
         is_listed[language] = np.array([not stop_words.isdisjoint(pair) for pair in pairs])
+    counted = np.where([len(word) > 2 or word > "\u024f" for word in words], share, 0.0)
     languages: list[str] = []
     is_known = np.zeros(len(words), dtype=bool)
     while True:
-        added = {language: float(share[listed & ~is_known].sum()) for language, listed in is_listed.items()}
+        added = {language: float(counted[listed & ~is_known].sum()) for language, listed in is_listed.items()}
         best = max(added, key=added.__getitem__)
         if added[best] < MIN_LISTED:
             return " and ".join(languages), is_known

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dspectral import build_corpus
+from dspectral import Texts, build_corpus
 from dspectral.exploring.frequent_words import FrequentWords
 from dspectral.exploring.function_words import MIN_SCORE, NeighborSets, score_function_words
 from dspectral.types import Sentences
@@ -51,3 +51,21 @@ def test_words_of_a_list_are_function_words_of_a_text_in_its_language(language, 
     function_words = {words.words[i] for i in np.flatnonzero(scores > MIN_SCORE)}
     content_words = {"house", "king", "town", "haus", "kaisers", "stadt"}
     assert function_words == set(sentence.lower().split()) - content_words
+
+
+def test_every_language_of_a_mixed_text_has_its_list(tmp_path):
+    """A tenth of the documents is French, and a text of one language has no second list."""
+    english = "the {} was not what they have said about the {} on monday"
+    french = "je vous prie de nous dire ce que votre {} avait pour le {} lundi"
+    for share, expected in ((10, "english and french"), (400, "english")):
+        texts = [
+            (french if i % share == 0 else english).format(f"noun{i % 83}", f"thing{i % 71}")
+            for i in range(400)
+        ]
+        corpus = build_corpus(Texts(texts), str(tmp_path / f"{share}.zarr"), min_count=1)
+        words = FrequentWords.from_corpus(corpus, min_count=1, n_words=1000)
+        scores, language = score_function_words(words)
+        listed = {words.words[i] for i in np.flatnonzero(scores > MIN_SCORE)}
+        assert language == expected
+        assert "monday" in listed
+        assert ("lundi" in listed) == (share == 10)

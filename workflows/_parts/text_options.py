@@ -109,7 +109,8 @@ def check_sources(parser: form.Parser, arguments: argparse.Namespace) -> None:
         if "://" in source or any(sign in source for sign in "*?["):
             continue
         if not path.exists():
-            parser.error(f"{source} does not exist")
+            target = f" is a link to {path.readlink()}, which" if path.is_symlink() else ""
+            parser.error(f"{source}{target} does not exist")
         is_checked = arguments.field is None and arguments.format is None and path.is_file()
         if is_checked and (columns := _read_columns(path, arguments.encoding)):
             parser.error(f"{source} holds records: --field must name a column ({', '.join(columns)})")

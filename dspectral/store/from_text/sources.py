@@ -10,6 +10,7 @@ from functools import partial
 from glob import glob
 from itertools import chain, groupby, pairwise
 from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import fsspec
@@ -66,6 +67,10 @@ def find_files(
             }
             files = _select_in_folder(source, infos, has_records=has_records, any_ending=any_ending)
         else:
+            if is_local(file_system) and (link := Path(path)).is_symlink():
+                raise FileNotFoundError(
+                    f"{source!s:.300} is a link to {link.readlink()}, which must exist: fetch it"
+                )
             raise_if_exists(file_system, path)
             raise FileNotFoundError(f"no file {source!s:.300}")
     elif "::" in source:  # names inside an archive do not include the archive

@@ -168,3 +168,9 @@ def test_a_folder_without_such_files_says_what_is_in_it(folder):
     (folder / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"empty .*empty"):
         spans_of(str(folder / "empty"))
+
+
+def test_a_link_to_nothing_is_named_with_its_target(tmp_path):
+    (tmp_path / "data.txt").symlink_to(tmp_path / "absent.txt")
+    with pytest.raises(FileNotFoundError, match=r"data\.txt.*absent\.txt"):
+        spans_of(str(tmp_path / "data.txt"))
