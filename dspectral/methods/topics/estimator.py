@@ -1,13 +1,14 @@
 """Topics of documents, with their words and most typical documents, out of core."""
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral import engine
@@ -16,6 +17,7 @@ from dspectral.inputs.parameters import RandomState, check_integer, check_option
 from dspectral.inputs.rows import LazyOutputMixin, RunPlanMixin, get_row_dtype, validate_rows
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_text_collection
 from dspectral.inputs.top_terms import Terms, TopTermsMixin, resolve_column_names
+from dspectral.methods.topics.merging import PlacedTopics, merge_topics
 from dspectral.methods.topics.rotation import (
     CoordinateSample,
     TopicAxes,
@@ -35,7 +37,7 @@ from dspectral.text.terms import TermTable, count_unspaced_letters, is_unsegment
 from dspectral.text.tokenizers import as_tokenizer, tokenize_documents
 from dspectral.text.tokens import Tokens
 from dspectral.text.weighting import TermFrequency, Weighting, inverse_document_frequency
-from dspectral.types import CheckpointPath, CSRRows, Documents, FloatArray, Rows
+from dspectral.types import CheckpointPath, CSRRows, Documents, FloatArray, IntArray, Rows
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -117,7 +119,7 @@ class Topics(
     components_ : ndarray of float64, shape (n_topics, n_words)
         Share of each word in a topic; rows sum to 1.
     topic_shares_ : ndarray of float64, shape (n_topics,)
-        Mean share of each topic over the documents, descending.
+        Mean share of each topic over the documents, descending after ``fit``.
     columns_ : ndarray of int64, shape (n_words,)
         Columns of the counts within ``min_df`` and ``max_df``, without stop words.
     words_ : list of str, shape (n_words,), or None
@@ -230,16 +232,133 @@ class Topics(
         )
         axes = axes._replace(rotation=find_varimax_rotation(sample.coordinates / axes.singular_values))
         summarize_block = partial(TopicSums.from_block, axes=axes, n_nearest=min(n_nearest, n_rows))
-        self._set_topics(
-            axes, engine.summarize(rows, numbers, summarize_block=summarize_block, name="topics"), n_rows
-        )
+        sums = engine.summarize(rows, numbers, summarize_block=summarize_block, name="topics")
+        self._set_topics(axes, sums, n_rows, np.argsort(-sums.share, kind="stable"))
         self.document_texts_ = self._read_top_texts(X if documents is None else documents)
         self.n_passes_ = n_counted + result.n_passes + 2
         return self
 
-    def _set_topics(self, axes: TopicAxes, sums: TopicSums, n_rows: int) -> None:
-        """Set the fitted attributes, with topics by descending share."""
-        order = np.argsort(-sums.share, kind="stable")
+    def partial_fit(
+        self,
+        X: TextsOrCounts,
+        y: object = None,
+        *,
+        terms: "Terms | None" = None,
+        checkpoints: CheckpointPath = None,
+    ) -> Self:
+        """Add the topics of more documents; only these are read, and known topics keep their numbers.
+
+        Parameters
+        ----------
+        X : list of str, store, sparse matrix, Dask array or ndarray
+            More texts, or counts over the same columns, as for ``fit``.
+        y : ignored
+            Not used, present for API consistency.
+        terms : store, KeptTerms, Vocabulary, sequence of str, dict or vectorizer, default=None
+            Names of the columns, as for ``fit``.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
+
+        Returns
+        -------
+        self
+            The fitted estimator: a fit of X alone, merged as by :meth:`merge`.
+
+        Raises
+        ------
+        ValueError
+            As for ``fit``, or if X has other columns.
+        """
+        if not hasattr(self, "components_"):
+            return self.fit(X, terms=terms, checkpoints=checkpoints)
+        if not _is_text_column(X):
+            validate_rows(self, X, reset=False)
+        self.__dict__.update(vars(self.merge(clone(self).fit(X, terms=terms, checkpoints=checkpoints))))
+        return self
+
+    def merge(self, other: "Topics", *, min_cosine: float = 0.5) -> "Topics":
+        """Return the topics of the documents of two models, without reading these again.
+
+        Parameters
+        ----------
+        other : Topics
+            Model of further documents, over the same columns, or over named words counted alike.
+        min_cosine : float, default=0.5
+            Minimum cosine of the words of two topics that become one.
+
+        Returns
+        -------
+        Topics
+            A new model. Topics of ``self`` keep their numbers, and those of ``other`` without a counterpart follow.
+            Rows of ``other`` are numbered after those of ``self``.
+
+        Raises
+        ------
+        TypeError
+            If ``other`` is no Topics.
+        ValueError
+            If the models count words differently, or have other columns without names.
+
+        Notes
+        -----
+        Shares are the sums of both models, and words of a topic their mean, weighted by documents: exact for matched
+        topics. Axes of topics are the nearest orthonormal ones to such means, so that shares of documents in
+        :meth:`transform` are close to those of a fit of all documents, not equal. O((k + m)^2 d) operations.
+
+        Examples
+        --------
+        >>> texts = ["cats purr", "cats sleep and purr", "dogs bark", "dogs bark and run"] * 5
+        >>> news = ["dogs bark", "dogs run and bark", "cows moo", "cows moo and eat"] * 5
+        >>> topics, newer = (Topics(2, max_df=0.6, stop_words=["and"]).fit(part) for part in (texts, news))
+        >>> [set(words) == {"cows", "moo"} for words in topics.merge(newer).top_words(2)]
+        [False, False, True]
+        """
+        if not isinstance(other, Topics):
+            raise TypeError(f"other={other!r:.60} must be a Topics")
+        check_is_fitted(self)
+        check_is_fitted(other)
+        check_real("min_cosine", min_cosine, at_least=0.0, at_most=1.0)
+        rule, expected = _counting_rule(other), _counting_rule(self)
+        if rule != expected:
+            raise ValueError(
+                f"other counts words by {rule}, but must count them by {expected}: fit it with the same tf and the "
+                "same tokenizer or hashing"
+            )
+        merged, positions = _join_columns(self, other)
+        n_rows, parts = self.n_documents_ + other.n_documents_, []
+        for model, columns, offset in zip((self, other), positions, (0, self.n_documents_), strict=True):
+            rows = np.where(model.document_rows_ < 0, -1, model.document_rows_ + offset)
+            shares = model.topic_shares_ * model.n_documents_
+            sums = TopicSums(model.components_, shares, model.document_cosines_, rows)
+            axes = TopicAxes(model.axes_, model.singular_values_, model.rotation_)
+            parts.append(
+                PlacedTopics.from_arrays(
+                    sums, axes, model.idf_, model.n_documents_, columns, len(merged.columns_)
+                )
+            )
+        first, second = parts
+        sums, axes, merged.idf_ = merge_topics(first, second, n_rows, self.n_top_documents, min_cosine)
+        merged.singular_values_ = axes.singular_values
+        merged._set_topics(  # noqa: SLF001
+            axes, sums, n_rows, np.arange(len(sums.share))
+        )
+        if self.document_texts_ is None or other.document_texts_ is None:
+            merged.document_texts_ = None
+        else:
+            texts = {
+                row + offset: text
+                for model, offset in ((self, 0), (other, self.n_documents_))
+                for topic, own in zip(model.document_rows_.tolist(), model.document_texts_ or [], strict=True)
+                for row, text in zip(topic, own, strict=False)
+            }
+            merged.document_texts_ = [
+                [texts[row] for row in topic if row >= 0] for topic in merged.document_rows_.tolist()
+            ]
+        merged.n_passes_ = max(self.n_passes_, other.n_passes_)
+        return merged
+
+    def _set_topics(self, axes: TopicAxes, sums: TopicSums, n_rows: int, order: IntArray) -> None:
+        """Set the fitted attributes, with topics in an order."""
         self.axes_, self.rotation_ = axes.components, axes.rotation[:, order]
         # Signs of hashed counts are the same for all occurrences of a word, and have no meaning here.
         words = np.abs(sums.words[order])
@@ -485,6 +604,42 @@ def _vocabulary_settings(X: object) -> VocabularySettings | None:
     """Return the vocabulary settings of a store, or None if it has none."""
     settings = getattr(X, "provenance", {}).get("vocabulary")
     return VocabularySettings.from_record(settings) if settings else None
+
+
+def _counting_rule(model: Topics) -> tuple[Any, ...]:
+    """Return what determines the counts of a text: weighting, hashing or tokens."""
+    settings, names = model.vocabulary_settings_, ("ngram_range", "lowercase", "tokenizer", "normalize")
+    return model.tf, model.hashing_, settings and tuple(getattr(settings, name) for name in names)
+
+
+def _join_columns(first: Topics, second: Topics) -> tuple[Topics, tuple[IntArray, IntArray]]:
+    """Return a copy of a model with the columns of two, and the positions of the columns of each."""
+    merged = copy(first)
+    names, other_names = (
+        dict(zip(model.columns_.tolist(), model.words_ or [], strict=False)) for model in (first, second)
+    )
+    common = names.keys() & other_names.keys()
+    is_same = first.hashing_ is not None or all(names[column] == other_names[column] for column in common)
+    if is_same and first.n_features_in_ == second.n_features_in_:
+        merged.columns_ = np.union1d(first.columns_, second.columns_)
+        if first.words_ is not None:
+            merged.words_ = [
+                names.get(column) or other_names.get(column, "") for column in merged.columns_.tolist()
+            ]
+        columns = merged.columns_
+        return merged, (np.searchsorted(columns, first.columns_), np.searchsorted(columns, second.columns_))
+    if first.hashing_ is not None or first.words_ is None or second.words_ is None:
+        raise ValueError(
+            f"other has {second.n_features_in_} columns, but must have the {first.n_features_in_} of this model, or "
+            "both need names: fit them with terms="
+        )
+    # Further words get further columns.
+    merged.words_ = list(dict.fromkeys(first.words_ + second.words_))
+    n_new = len(merged.words_) - len(first.words_)
+    merged.columns_ = np.append(first.columns_, first.n_features_in_ + np.arange(n_new))
+    merged.n_features_in_ += n_new
+    numbers = {word: number for number, word in enumerate(merged.words_)}
+    return merged, (np.arange(len(first.words_)), np.array([numbers[word] for word in second.words_]))
 
 
 def _weigh_block(rows: Rows, *, weighting: Weighting) -> CSRRows:

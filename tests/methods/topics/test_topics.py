@@ -227,3 +227,70 @@ def test_a_name_that_few_documents_have_does_not_come_before_the_words_of_the_to
     columns = [*WORDS, *(f"name{topic}" for topic in range(K))]
     model = make(min_df=2).fit(np.hstack([counts, names]), terms=columns)
     assert not [word for words in model.top_words(OF_TOPIC + 3) for word in words if word.startswith("name")]
+
+
+def test_merged_topics_of_parts_are_those_of_all_documents():
+    counts, truth = planted(900)
+    parts = (slice(500), slice(500, 600), slice(600, None))
+    first, second, third = (make(min_df=1).fit(counts[part], terms=WORDS) for part in parts)
+    merged, whole = first.merge(second).merge(third), make(min_df=1).fit(counts, terms=WORDS)
+    assert matched(merged, truth) == matched(first, truth[:500])  # topics keep their numbers
+    order, expected = (np.argsort(matched(model, truth)) for model in (merged, whole))
+    np.testing.assert_allclose(merged.idf_, whole.idf_, rtol=1e-12)
+    np.testing.assert_allclose(merged.topic_shares_[order], whole.topic_shares_[expected], atol=1e-3)
+    np.testing.assert_allclose(merged.components_[order], whole.components_[expected], atol=1e-3)
+    np.testing.assert_allclose(
+        merged.transform(counts)[:, order], whole.transform(counts)[:, expected], atol=1e-2
+    )
+    np.testing.assert_allclose(merged.axes_ @ merged.axes_.T, np.eye(K), atol=1e-10)
+    assert merged.n_documents_ == 900
+
+
+def test_sums_of_matched_topics_merge_exactly_and_in_any_tree():
+    counts, _ = planted(900)
+    models = [make(min_df=1).fit(counts[start : start + 300], terms=WORDS) for start in (0, 300, 600)]
+    left, right = models[0].merge(models[1]).merge(models[2]), models[0].merge(models[1].merge(models[2]))
+    for name in ("topic_shares_", "components_", "idf_", "document_cosines_"):
+        np.testing.assert_allclose(getattr(left, name), getattr(right, name), rtol=1e-12)
+    np.testing.assert_array_equal(left.document_rows_, right.document_rows_)
+    np.testing.assert_allclose(left.topic_shares_.sum(), 1.0)
+    twice = models[0].merge(models[0])
+    np.testing.assert_allclose(twice.components_, models[0].components_, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(twice.topic_shares_, models[0].topic_shares_, rtol=1e-12)
+
+
+def test_topics_keep_their_numbers_when_texts_with_another_topic_and_other_words_are_added():
+    counts, truth = planted(400)
+    texts = texts_of(counts)
+    known, new = (
+        [text for text, topic in zip(texts, truth, strict=True) if wanted(topic)]
+        for wanted in (lambda topic: topic < 3, lambda topic: topic > 1)
+    )
+    model = make(n_topics=3, max_df=0.6).fit(known)
+    before = [{word[:2] for word in words} for words in model.top_words(5)]
+    words, n_columns = model.words_, model.n_features_in_
+    model.set_params(n_topics=2).partial_fit([*new, *["z1 z2 z3"] * 6])
+    assert [{word[:2] for word in words} for words in model.top_words(5)] == [*before, {"w3"}]
+    assert model.words_[: len(words)] == words
+    assert model.n_features_in_ == n_columns + len(model.words_) - len(words)
+    documents = [
+        [known, new][one.row >= len(known)][one.row - len(known) * (one.row >= len(known))] == one.text
+        for topic in model.top_documents()
+        for one in topic
+    ]
+    assert len(documents) == 20
+    assert all(documents)
+    assert model.transform(["w3x1 w3x2 w3x3"]).argmax() == 3
+
+
+def test_models_that_count_other_words_do_not_merge():
+    counts, _ = planted(200)
+    model = make().fit(counts)
+    with pytest.raises(ValueError, match=f"{len(WORDS) - 1} columns.*{len(WORDS)}"):
+        model.merge(make().fit(counts[:, :-1]))
+    with pytest.raises(ValueError, match=r"binary.*sublinear"):
+        model.merge(make(tf="binary").fit(counts))
+    with pytest.raises(TypeError, match="7 must be a Topics"):
+        model.merge(7)
+    with pytest.raises(ValueError, match=r"min_cosine.*1\.5"):
+        model.merge(model, min_cosine=1.5)
