@@ -200,7 +200,7 @@ class Card:
 
     def __init__(self) -> None:
         self._sources = {
-            "rates": ColumnDataSource({"x": [], "rate": [], "plan": []}),
+            "rates": ColumnDataSource({"x": [], "rate": []}),
             "bounds": ColumnDataSource({"x": [], "bound": []}),
             "held": ColumnDataSource({"x": [], "size": [], "law": []}),
         }
@@ -239,13 +239,7 @@ class Card:
 
     def _plot_rates(self) -> Any:
         plot, source = self._plot("Blocks a second"), self._sources["rates"]
-        plot.line("x", "rate", source=source, color=BLUE, width=2, legend_label="recent rate")
-        rate_style = {
-            "color": GRAY,
-            "line_dash": "dashed",
-            "legend_label": "rate of earlier passes, or median",
-        }
-        plot.line("x", "plan", source=source, **rate_style)
+        plot.line("x", "rate", source=source, color=BLUE, width=2)
         plot.y_range.start = 0
         return _style_plot(plot)
 

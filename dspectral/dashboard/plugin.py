@@ -1,5 +1,6 @@
 """Scheduler plugin: processes the events of fits, counts their tasks, and serves the page."""
 
+import math
 import time
 from functools import partial
 from importlib import import_module
@@ -57,7 +58,8 @@ class SpectralPlugin(SchedulerPlugin):
                 else ()
             )
             pass_state.count([_count_done(self._scheduler.task_groups.get(name)) for name in groups], now)
-            root.record_rate(pass_state, now)
+            # NaN interrupts the line between passes.
+            root.rates.add(now, math.nan if (rate := pass_state.get_rate()) is None else rate)
             self._measure_workers(root, pass_state, now)
 
     def _measure_workers(self, root: FitState, pass_state: PassState, now: float) -> None:

@@ -7,7 +7,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import Any, NamedTuple, get_args
 
 from dspectral.configuration import count_merges
@@ -113,7 +112,6 @@ class PassState:
         self.n_blocks = self.n_merges = self.n_redone = self.lost_workers = self.summary_bytes = 0
         self.waits = ""
         self.best = (0, 0, 0.0)
-        self.rates: list[float] = []
         self._n_now = self._n_computed = 0
         self._counted_at = since
         self._recent: deque[tuple[float, int]] = deque(maxlen=32)
@@ -218,18 +216,6 @@ class FitState:
         """Whether it has started and not ended."""
         return bool(self.name) and self.until is None
 
-    def get_expected_rate(self, state: PassState) -> float | None:
-        """Return the rate of earlier passes over as many blocks, in blocks per second, or the median of this pass."""
-        n_blocks = state.started.n_blocks if state.started else 0
-        times = [
-            other.ended.seconds
-            for other in self.passes.values()
-            if other.ended and not other.ended.error and other.started and other.started.n_blocks == n_blocks
-        ]
-        if sum(times) > 0:
-            return n_blocks * len(times) / sum(times)
-        return median(state.rates) if state.rates else None
-
     def get_seconds_left(self, state: PassState) -> tuple[float, float] | None:
         """Return about how many seconds the blocks of a running pass and of all passes still take; None if unknown."""
         started, rate = state.started, state.get_rate()
@@ -237,16 +223,7 @@ class FitState:
             return None
         n_later = max(0, (self.n_passes or 0) - (started.number or self.n_passes or 0)) * started.n_blocks
         seconds = (started.n_blocks - state.counts.most[0]) / rate
-        return seconds, seconds + n_later / (self.get_expected_rate(state) or rate)
-
-    def record_rate(self, state: PassState, timestamp: float) -> None:
-        """Add the current rate of a pass to the series."""
-        rate = state.get_rate()
-        if rate is not None:
-            if not state.rates:  # NaN interrupts the line between passes
-                self.rates.add(timestamp, math.nan, math.nan)
-            state.rates = [*state.rates[-MAX_POINTS:], rate]
-            self.rates.add(timestamp, rate, self.get_expected_rate(state) or math.nan)
+        return seconds, seconds + n_later / rate
 
 
 class FitHistory:

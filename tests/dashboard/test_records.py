@@ -151,21 +151,10 @@ def test_what_a_lost_worker_had_done_is_counted_again():
 
 
 def test_the_rate_is_that_of_the_last_seconds_and_counts_what_runs_again():
-    _records, root, one = running(a_fit()[:2])
+    _records, _root, one = running(a_fit()[:2])
     for at, done in ((0.0, 0), (1.0, 2), (2.0, 4), (3.0, 1), (4.0, 3)):
         one.count([done, 0, 0, 0], at)
-        root.record_rate(one, at)
     assert one.get_rate() == 6 / 4
-    assert root.rates.points[-1][:2] == (4.0, 1.5)
-
-
-def test_the_plan_is_the_rate_of_earlier_passes_or_else_the_median():
-    _records, root, one = running([*a_fit()[:5], a_fit()[5]])
-    assert root.get_expected_rate(one) == 8 / 4.0
-    _records, root, one = running(a_fit()[:2])
-    assert root.get_expected_rate(one) is None
-    one.rates = [1.0, 5.0, 3.0]
-    assert root.get_expected_rate(one) == 3.0
 
 
 def test_the_law_is_that_of_projected_memory():
@@ -296,9 +285,8 @@ def test_a_running_pass_has_its_speed_the_time_left_and_its_last_task():
     assert (one.get_rate(), root.get_seconds_left(one)) == (None, None)
     for at, done in ((110.0, 0), (120.0, 2), (128.0, 2), (140.0, 4)):  # slow blocks
         one.count([done, 0, 0, 0], at)
-        root.record_rate(one, at)
     assert one.get_rate() == 0.1
-    assert root.get_seconds_left(one) == (40.0, 40.0 + 8 / root.get_expected_rate(one))
+    assert root.get_seconds_left(one) == (40.0, 120.0)
     one.count([4, 1, 0, 0], 145.0)
     assert one.get_rate() == 2 / 25
     head = card(records, root, 145.0)
