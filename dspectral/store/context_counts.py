@@ -12,7 +12,7 @@ from numcodecs import Zstd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.cooccurrence.contexts import ContextSettings, CSRParts, RowSums, count_contexts, make_window
+from dspectral.cooccurrence.contexts import ContextSettings, RowSums, count_contexts, make_window
 from dspectral.cooccurrence.packed_counts import ByteCoding, pack_rows, sum_packed_rows
 from dspectral.engine import Blocks, count_as_pass, run_tasks
 from dspectral.engine.around.retries import retry
@@ -82,10 +82,6 @@ def _compute_checksum(content: bytes) -> int:
 def _read_bytes(location: Location, path: str, begin: int, end: int) -> bytes:
     file_system, file = location.path(path)
     return bytes(file_system.cat_file(file, start=begin, end=end))
-
-
-PACKED_BYTES_PER_ENTRY = 8
-"""Bytes of packed counts in memory for each entry of a row block."""
 
 
 def spill_contexts(
@@ -185,39 +181,23 @@ def _merge_row_block(
     name = writer.name(row_block)
     if (finished := find_block(writer.location, name)) is not None:
         return finished
-    # Sums are float64 and are rounded only when stored.
-    data, indices, indptr = _sum_chunks(
-        n_rows, capacity, chunk_ranges, writer, ByteCoding.from_weights(weights), max_entries
-    )
-    if len(data) < 2**31:  # the type of the columns; otherwise SciPy copies them to the type of `indptr`
-        indptr = indptr.astype(np.int32)
-    values: FloatArray = data.astype(dtype, copy=False)
-    rows: CSRRows = sparse.csr_array((values, indices, indptr), shape=(n_rows, writer.n_columns))
-    rows.has_canonical_format = True
-    del data, values
-    return write_block(writer.location, name, rows)
-
-
-# Invariant: `total` is the sum over all previous block groups. Two neighboring groups have more than 8 bytes per entry
-# of the total, so adding the total to each group costs at most a few times their reading.
-def _sum_chunks(
-    n_rows: int,
-    capacity: int,
-    chunk_ranges: Int64s,
-    writer: StoreWriter,
-    coding: ByteCoding,
-    max_entries: int,
-) -> CSRParts:
-    """Sum a row block over all blocks of sentences, one block group at a time."""
-    row = RowSums.allocate(writer.n_columns)
+    coding, row = ByteCoding.from_weights(weights), RowSums.allocate(writer.n_columns)
     total = np.empty(0), np.empty(0, dtype=np.int32), np.zeros(n_rows + 1, dtype=np.int64)
-    for first, last in split_by_size(
-        chunk_ranges[:, 3], max(max_entries, capacity) * PACKED_BYTES_PER_ENTRY // 8
-    ):
+    # Invariant: `total` is the sum over all previous block groups. Two neighboring groups have more packed counts than
+    # the total has entries, so adding the total to each group costs at most a few times their reading.
+    for first, last in split_by_size(chunk_ranges[:, 3], max(max_entries, capacity)):
         packed_rows, starts = _read_block_group(writer, first, chunk_ranges[first:last])
         total = sum_packed_rows(total, packed_rows, starts, coding, capacity, row)
         del packed_rows  # before the next group is read
-    return total
+    data, indices, indptr = total
+    if len(data) < 2**31:  # the type of the columns; otherwise SciPy copies them to the type of `indptr`
+        indptr = indptr.astype(np.int32)
+    # Sums are float64 and are rounded only when stored.
+    values: FloatArray = data.astype(dtype, copy=False)
+    rows: CSRRows = sparse.csr_array((values, indices, indptr), shape=(n_rows, writer.n_columns))
+    rows.has_canonical_format = True
+    del data, values, total
+    return write_block(writer.location, name, rows)
 
 
 def _read_block_group(writer: StoreWriter, first: int, chunk_ranges: Int64s) -> tuple[Int64s, Int64s]:

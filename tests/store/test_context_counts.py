@@ -70,7 +70,7 @@ def test_a_part_is_summed_within_the_memory_that_is_said(most, tmp_path, monkeyp
         groups.append(len(places))
         pieces, starts = read(draft, first, places)
         held[0] = pieces.nbytes
-        assert len(places) == 1 or pieces.nbytes <= context_counts.PACKED_BYTES_PER_ENTRY * most
+        assert len(places) == 1 or pieces.nbytes <= 8 * most
         return pieces, starts
 
     def adding(before, *arguments):
