@@ -73,10 +73,8 @@ def find_width(
             f"the headers have different columns and labels, {sorted(widths)}: set n_columns and n_labels"
         )
     if None in checked_widths and not widths:
-        widths_by_range = run_tasks(partial(_measure_widths, read=read, parse=parse), ranges, name="measure")
-        widths = {
-            (max((a for a, _ in widths_by_range), default=0), max((b for _, b in widths_by_range), default=0))
-        }
+        measured = run_tasks(partial(_measure_widths, read=read, parse=parse), ranges, name="measure")
+        widths = {(max(a for a, _ in measured), max(b for _, b in measured))}
     file_widths = max(widths, default=(0, 0))
     n_columns, n_labels = (
         file_width if width is None else width
@@ -98,8 +96,9 @@ def _measure_widths(
     parse: Callable[[LineChunk], ParsedLines],
 ) -> tuple[int, int]:
     """Return the numbers of columns and labels in a byte range."""
-    shapes = [(parsed.rows.shape[1], parsed.labels.shape[1]) for parsed in map(parse, read(file_range))]
-    return max((a for a, _ in shapes), default=0), max((b for _, b in shapes), default=0)
+    widths = [(0, 0)]
+    widths += [(parsed.rows.shape[1], parsed.labels.shape[1]) for parsed in map(parse, read(file_range))]
+    return max(a for a, _ in widths), max(b for _, b in widths)
 
 
 def read_labeled_chunks(

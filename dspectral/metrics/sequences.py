@@ -137,9 +137,8 @@ def v_measure(y_true: Iterable[Hashable], y_pred: Iterable[Hashable]) -> float:
     table = contingency_table(y_true, y_pred) / 1.0
     joint = table / table.sum()
     parts = [part[part > 0] for part in (joint.sum(axis=1), joint.sum(axis=0), joint.ravel())]
-    true_entropy, found_entropy, joint_entropy = (
-        float(-np.sum(part * np.log(part))) for part in parts
-    )  # in nats
+    # In nats.
+    true_entropy, found_entropy, joint_entropy = (float(-np.sum(part * np.log(part))) for part in parts)
     # V = 2 I / (H(y_true) + H(y_pred)); rounding may make the mutual information negative.
     information = max(0.0, true_entropy + found_entropy - joint_entropy)
     total = true_entropy + found_entropy

@@ -76,7 +76,8 @@ def write_counts(
     -----
     One pass: a task computes, checks and writes one block. Values are stored as float32. A block with integers that
     float32 cannot hold, from 16,777,217 on, is stored as float64, and the store is then read as float64. Repeating an
-    interrupted call with the same rows resumes it: equal rows in memory, or a Dask array with the same name.
+    interrupted call with the same rows resumes it: equal rows in memory, or a Dask array with the same name. Rows that
+    are refused leave the store as it was; on a cluster, ``discard_unfinished`` removes their blocks.
 
     Examples
     --------

@@ -3,6 +3,7 @@
 import codecs
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import IO, Any, NamedTuple, Self
@@ -41,14 +42,7 @@ class ReadCounts:
     def __init__(self) -> None:
         self.count = 0
         self.positions: list[str] = []
-        self.n_blank_lines = 0
-        self.n_missing_texts = 0
-
-    @property
-    def other_counts(self) -> dict[str, int]:
-        """Nonzero counts of blank lines and missing texts."""
-        names = ("n_blank_lines", "n_missing_texts")
-        return {name: number for name in names if (number := getattr(self, name))}
+        self.other_counts = Counter[str]()
 
     def add(self, position: str) -> None:
         """Count a long document."""
@@ -179,13 +173,13 @@ class ReadOptions(NamedTuple):
 
     def count_blank(self, n_lines: int) -> None:
         """Add to the count of blank lines."""
-        if self.size_limit.counts is not None:
-            self.size_limit.counts.n_blank_lines += n_lines
+        if n_lines and self.size_limit.counts is not None:
+            self.size_limit.counts.other_counts["n_blank_lines"] += n_lines
 
     def count_missing(self, n_texts: int = 1) -> bytes | None:
         """Add to the count of missing texts; return their replacement, None if they are skipped."""
-        if self.size_limit.counts is not None:
-            self.size_limit.counts.n_missing_texts += n_texts
+        if n_texts and self.size_limit.counts is not None:
+            self.size_limit.counts.other_counts["n_missing_texts"] += n_texts
         return b"" if self.if_missing == "empty" else None
 
     def record(self) -> dict[str, Any]:
@@ -240,9 +234,8 @@ def read_line_chunks(
     """Yield the lines whose first byte is in ``start <= byte < stop``, with LF for CR; replace or refuse long ones."""
     lines = _LineEndReader(file, keep_returns)
     begins, line = _seek_first_line(lines, start, stop), None if start else 1
-    max_line_bytes = (
-        size_limit.n_bytes + 2
-    )  # one byte more detects a line that is too long, also with a CR LF end
+    # One byte more detects a line that is too long, also with a CR LF end.
+    max_line_bytes = size_limit.n_bytes + 2
     # Invariant: `begins` is the position of the next lines in the file, `line` the number of the first one.
     for data, size in _split_at_lines(lines, begins, stop, chunk_bytes, max_line_bytes):
         text = data if begins else data.removeprefix(BYTE_ORDER_MARK)

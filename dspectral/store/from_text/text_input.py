@@ -146,7 +146,7 @@ def _read_counted(
     yield from read(text_range, read_options.with_counts(counts))
     if counts.count or counts.other_counts:
         name = sha256(repr(text_range).encode()).hexdigest()[:32]
-        record = {"count": counts.count, "positions": counts.positions, "other_counts": counts.other_counts}
+        record = {**vars(counts), "other_counts": dict(counts.other_counts)}
         writer.location.write_attributes(f"{writer.scratch}/{COUNTS}/{name}", record)
 
 

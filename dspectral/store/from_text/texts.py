@@ -403,7 +403,7 @@ def _save_partition(
             if fields:
                 write_documents(location, f"{name}/{IDS}", block_ids)
     if location is not None and counts.other_counts:
-        record = {"count": 0, "positions": [], "other_counts": counts.other_counts}
+        record = {"count": 0, "positions": [], "other_counts": dict(counts.other_counts)}
         location.write_attributes(f"{path.rpartition('/')[0]}/{COUNTS}/texts-{number:06d}", record)
     return blocks
 
