@@ -2,7 +2,6 @@
 
 import math
 from functools import partial
-from math import isfinite
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -170,14 +169,10 @@ class DocumentProducts:
         if self._streams is None:
             return summarize(self._X, summarize_block=partial(Moments.from_block, center=center), name="gram")
         summarize_block = partial(ClassGramProduct.from_block, alpha=self._alpha)
-        class_product = summarize(
+        n_rows, total, _, gram, sums = summarize(
             self._streams.words, self._streams.labels, summarize_block=summarize_block, name="gram"
         )
-        return Moments(
-            class_product.n_rows,
-            class_product.total,
-            class_product.product + self._alpha * (class_product.sums.T @ class_product.sums),
-        )
+        return Moments(n_rows, total, gram + self._alpha * (sums.T @ sums))
 
     def product(self, Z: FloatArray) -> GramProduct:
         """Return ``R'K R Z``, with the number, the sum and the energy of the rows."""
@@ -192,19 +187,14 @@ class DocumentProducts:
         summarize_block = partial(
             ClassGramProduct.from_block, factor=Z, alpha=self._alpha, with_sums=self._sums is None
         )
-        class_product = summarize(
+        n_rows, total, energy, product, sums = summarize(
             self._streams.words, self._streams.labels, summarize_block=summarize_block, name="product"
         )
         if self._sums is None:  # class sums of the first pass are reused
-            self._sums = class_product.sums
+            self._sums = sums
         # Right to left, so that the d x d matrix M'M is never formed.
         between = self._alpha * (self._sums.T @ (self._sums @ Z))
-        return GramProduct(
-            class_product.n_rows,
-            class_product.total,
-            class_product.energy,
-            class_product.product + between.astype(Z.dtype),
-        )
+        return GramProduct(n_rows, total, energy, product + between.astype(Z.dtype))
 
     def _multiply_by_similarity(self, similarity: sparse.csr_array, Z: FloatArray) -> GramProduct:
         """Return ``R'(K (R Z))`` in two passes; R Z, ``8 n r`` bytes, is held by the client process."""
@@ -216,11 +206,9 @@ class DocumentProducts:
         # Two passes, as K couples documents of different blocks.
         mixed = projected + self._alpha * np.asarray(similarity @ projected, dtype=Z.dtype)
         streams = pair_with_labels(self._X, mixed)
-        cross_product = summarize(
-            streams.words, streams.labels, summarize_block=CrossProduct.from_block, name="product"
-        )
+        cross_product = CrossProduct.from_block
         return GramProduct(
-            cross_product.n_rows, cross_product.total, cross_product.energy, cross_product.product
+            *summarize(streams.words, streams.labels, summarize_block=cross_product, name="product")
         )
 
 
@@ -413,7 +401,12 @@ class HybridLSI(
         )
         result = hybrid_spectrum(documents, root, options, rows.shape)
         result = result if self.n_components == "auto" else pad_components(result, options)
-        self._set_attributes(result, root, documents.reads)
+        # Components are L V, so that transform is a single product.
+        axes = result.axes if root is None else root.times(np.ascontiguousarray(result.axes.T)).T
+        self.components_ = fix_signs(np.ascontiguousarray(axes))
+        self.singular_values_ = np.sqrt(result.values)
+        self.n_samples_seen_, self.solver_ = result.n_rows, result.solver
+        self.n_passes_ = result.n_passes * documents.reads
         return self
 
     def transform(self, X: RowsLike) -> Any:
@@ -461,7 +454,7 @@ class HybridLSI(
     def _n_components(self, X: CheckedRows) -> int:
         if self.n_components != "auto":
             return self.n_components
-        return int(min(MAX_COMPONENTS, *(size for size in X.shape if isfinite(size))))
+        return int(min(MAX_COMPONENTS, *(size for size in X.shape if math.isfinite(size))))
 
     def _alpha(self, auto: float) -> float:
         is_auto = isinstance(self.alpha, str) and self.alpha == "auto"
@@ -499,12 +492,3 @@ class HybridLSI(
         self.classes_ = class_rows.classes if names is None else names
         check_label_memory(len(class_rows.classes), X.shape[1], N_COPIES)
         return DocumentProducts(X, self.alpha_, classes=normalize_class_rows(class_rows.indicator))
-
-    def _set_attributes(self, result: Spectrum, root: Factor | None, reads: int) -> None:
-        # Components are L V, so that transform is a single product.
-        axes = result.axes if root is None else root.times(np.ascontiguousarray(result.axes.T)).T
-        self.components_ = fix_signs(np.ascontiguousarray(axes))
-        self.singular_values_ = np.sqrt(result.values)
-        self.n_samples_seen_ = result.n_rows
-        self.solver_ = result.solver
-        self.n_passes_ = result.n_passes * reads

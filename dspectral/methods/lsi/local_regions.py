@@ -5,15 +5,16 @@ import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.configuration import get_explicit_memory_limit, get_memory_limit
-from dspectral.engine import Blocks, as_dask_rows, is_lazy, summarize
+from dspectral.engine import as_dask_rows, is_lazy, summarize
 from dspectral.inputs.labels import ClassRows, LabeledStreams
+from dspectral.inputs.sequences import as_memory_blocks
 from dspectral.linalg.block_sums import compute_energy, multiply_each_row
 from dspectral.linalg.dense import leading_right_vectors
 from dspectral.methods.lsi.linear_svm import Relevancy, TopScores
@@ -50,9 +51,6 @@ def group_regions(sizes: Sequence[int], row_nbytes: float) -> Iterator[slice]:
         gathered += size
     if len(sizes):
         yield slice(start, len(sizes))
-
-
-T = TypeVar("T")
 
 
 @register_class
@@ -181,15 +179,10 @@ def decompose_regions(
 def _gather(X: CheckedRows, regions: list[Region]) -> tuple[Any, Any]:
     """Return two streams with one block for each region: rows and weights."""
     if not is_lazy(X):
-        region_rows = [X[region.rows] for region in regions]
-        weights = [region.weights[:, None] for region in regions]
-        return Blocks(_identity, region_rows, in_memory=True), Blocks(_identity, weights, in_memory=True)
+        weights = as_memory_blocks([region.weights[:, None] for region in regions])
+        return as_memory_blocks([X[region.rows] for region in regions]), weights
     # One fancy index for all regions reads every block once; rechunking makes each region one block.
     sizes = {0: tuple(len(region.rows) for region in regions)}
     rows = as_dask_rows(X)[np.concatenate([region.rows for region in regions])]
-    weights = as_dask_rows(np.concatenate([region.weights for region in regions])[:, None])
-    return rows.rechunk(sizes), weights.rechunk(sizes)
-
-
-def _identity(block: T) -> T:
-    return block
+    column = as_dask_rows(np.concatenate([region.weights for region in regions])[:, None])
+    return rows.rechunk(sizes), column.rechunk(sizes)
