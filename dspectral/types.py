@@ -136,6 +136,11 @@ def get_anndata_matrix(adata: Any, layer: str | None = None, obsm: str | None = 
 def check_container(X: object, name: str = "X") -> None:
     """Raise TypeError for containers that cannot be read as rows, and name what to pass."""
     kind = type(X).__name__
+    if isinstance(X, str | bytes | PathLike):
+        raise TypeError(
+            f"{name}={X!r:.200} is a {kind}, but must be rows: pass dspectral.open_store(path) for a store or a sparse "
+            "matrix, or zarr.open_array(path)"
+        )
     if is_anndata(X):
         layers = ", ".join(map(repr, getattr(X, "layers", ())))
         raise TypeError(

@@ -24,6 +24,8 @@ BLOCK_BYTES = 32 << 20
 """Largest block in memory, in bytes, unless a single row is larger."""
 COLUMN_BLOCK_BYTES = 64 << 20
 """Largest block of a CSC matrix, in bytes; each block reads the whole matrix."""
+WHOLE_GROUP = "/"
+"""Path of a matrix in a group of Zarr that holds nothing else."""
 CSC_READ_ENTRIES = 1 << 20
 """Number of entries of a CSC matrix that are read at once."""
 
@@ -53,7 +55,7 @@ class AnnDataCounts(LazyTotalsMixin):
     n_columns : int
         Number of columns.
     path : str, default="X"
-        Path of the matrix in the file: ``"X"``, ``"layers/NAME"``, ``"obsm/NAME"`` or ``"raw/X"``.
+        Path of the matrix in the file: ``"X"``, ``"layers/NAME"``, ``"obsm/NAME"``, ``"raw/X"``, or ``"/"`` for all.
     by_column : bool, default=False
         Whether the matrix is stored as CSC.
 
@@ -248,6 +250,8 @@ def _describe_layers(root: Any) -> str:
 
 def _get_matrix_label(location: Location, path: str) -> str:
     """Return the label of a matrix for messages, such as ``layer 'counts' of URL``."""
+    if path == WHOLE_GROUP:
+        return location.url
     layer = path.removeprefix("layers/")
     return f"{path.replace('/', '.') if layer == path else f'layer {layer!r}'} of {location.url}"
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dspectral.engine import run_tasks
 from dspectral.engine.graph import ContentAddressedReader
 from dspectral.store.aligned import align_columns
-from dspectral.store.anndata import open_anndata
+from dspectral.store.anndata import WHOLE_GROUP, open_anndata
 from dspectral.store.anndata_files import is_hdf5
 from dspectral.store.arrays import compute_digest, has_valid_content_hash, read_array
 from dspectral.store.blocks import (
@@ -258,12 +258,13 @@ def open_store(
     tokenizer: TokenizerLike | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> Any:
-    """Open a finished store, or a matrix of an AnnData file in Zarr or HDF5; only metadata is read.
+    """Open a finished store, or a sparse matrix of AnnData in Zarr or HDF5; only metadata is read.
 
     Parameters
     ----------
     url : str or path-like
-        Local path or fsspec URL; a name that ends in .h5ad, .h5 or .hdf5 is an AnnData file in HDF5.
+        Local path or fsspec URL; a name that ends in .h5ad, .h5 or .hdf5 is an AnnData file in HDF5. A Zarr group of
+        one matrix with ``data``, ``indices`` and ``indptr``, such as ``"cells.zarr/layers/counts"``, is opened as well.
     layer : str, optional
         Layer of the AnnData file, by default ``X``. ``"raw"`` is ``adata.raw.X`` unless a layer has this name.
     align : fitted estimator, Pipeline, or sequence of str, optional
@@ -303,10 +304,11 @@ def open_store(
     # Usually one read of the root is enough; the later reads only select the error message.
     location = Location.from_url(url, storage_options)
     attributes = {} if is_hdf5(location) else location.read_attributes(zarr_format=None) or {}
-    if is_hdf5(location) or attributes.get("encoding-type") == "anndata":
+    is_matrix = layer is None and attributes.get("encoding-type") in ("csr_matrix", "csc_matrix")
+    if is_hdf5(location) or attributes.get("encoding-type") == "anndata" or is_matrix:
         exclude_blocks((), without, location.url)
         _check_tokenizer({}, tokenizer, location.url)
-        return open_anndata(location, layer=layer)
+        return open_anndata(location, layer=layer, path=WHOLE_GROUP if is_matrix else None)
     store = open_finished(location)
     if store is not None and layer is not None:
         raise StoreError(

@@ -9,6 +9,7 @@ import pytest
 import zarr
 from scipy import sparse
 
+from dspectral import TruncatedSVD
 from dspectral.engine import summarize
 from dspectral.store.anndata import open_anndata
 from dspectral.store.counts import open_store
@@ -108,6 +109,31 @@ def test_columns_out_of_range_and_broken_pointers_are_found(url):
     indptr[5] = 10**6
     with pytest.raises(StoreError, match=r"indptr.*91 entries"):
         open_store(url)
+
+
+def test_a_group_of_one_matrix_opens_by_its_path_and_is_decomposed(url):
+    opened = open_store(f"{url}/X")
+    assert opened.column_identity is None
+    assert np.array_equal(opened.counts.compute().toarray(), ROWS.toarray())
+    found, expected = (TruncatedSVD(3).fit(rows).singular_values_ for rows in (opened, open_store(url)))
+    assert np.array_equal(found, expected)
+    with pytest.raises(StoreError, match=r"no store.*obs"):
+        open_store(f"{url}/obs")
+    zarr.open_array(f"{url}/X/indices", mode="r+")[5] = -1
+    with pytest.raises(StoreError, match=r"X, rows 0 to 90.*below 40"):
+        open_store(f"{url}/X").counts.compute()
+    zarr.open_array(f"{url}/X/indptr", mode="r+")[-1] = 10**6  # more entries than there are
+    with pytest.raises(StoreError, match=r"X, rows 0 to 90.*below 40"):
+        open_store(f"{url}/X").counts.compute()
+    zarr.open_array(f"{url}/X/indptr", mode="r+")[0] = 1
+    with pytest.raises(StoreError, match=r"X: indptr.*91 entries"):
+        open_store(f"{url}/X")
+
+
+def test_a_path_is_no_rows(url):
+    for rows in (url, Path(url)):
+        with pytest.raises(TypeError, match=r"X=.*cells\.zarr.*open_store"):
+            TruncatedSVD(3).fit(rows)
 
 
 def test_a_file_without_its_matrix_is_refused(url):
