@@ -19,7 +19,7 @@ import numpy as np
 
 ROOT = Path(__file__).parents[3]
 ONE_THREAD = {
-    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"),
+    **dict.fromkeys((f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON")), "1"),
     "DASK_SCHEDULER": "sync",
     "MALLOC_TRIM_THRESHOLD_": "65536",  # memory that is free is given back, whoever freed it
     "PYTHONHASHSEED": "0",  # gensim's vectors start from it
