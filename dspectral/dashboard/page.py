@@ -20,7 +20,7 @@ from dspectral.engine.around.events import format_pass_number
 from dspectral.html import format_bytes, number
 from dspectral.watch.history import CLIENT_SECONDS, FitHistory, FitState, PassState
 
-BLUE, ORANGE, GRAY = "#3b78c2", "#e07b00", "#57606a"
+BLUE, GRAY = "#3b78c2", "#57606a"
 HEIGHT = 210
 """Height of a plot in pixels."""
 MAX_CARDS = 4
@@ -202,10 +202,9 @@ class Card:
         self._sources = {
             "rates": ColumnDataSource({"x": [], "rate": []}),
             "bounds": ColumnDataSource({"x": [], "bound": []}),
-            "held": ColumnDataSource({"x": [], "size": [], "law": []}),
         }
         self._seconds, self._decades = Range1d(start=0, end=1), Range1d(start=1e-3, end=1)
-        self._plots = {"rates": self._plot_rates(), "bounds": self._plot_bounds(), "held": self._plot_held()}
+        self._plots = {"rates": self._plot_rates(), "bounds": self._plot_bounds()}
         self._text = _make_text()
         wrapped = {"flex-wrap": "wrap", "margin-top": "10px"}
         self.root = column(
@@ -227,10 +226,7 @@ class Card:
             self._decades.start = min(bound for _at, bound in bounds) / 10
             self._decades.end = max(bound for _at, bound in bounds) * 10
         self._seconds.end = max(until, 1.0)
-        memory_points = [
-            (seconds, size / 1e6, memory_bound / 1e6) for seconds, size, memory_bound in root.held.points
-        ]
-        for name, points in (("rates", root.rates.points), ("bounds", bounds), ("held", memory_points)):
+        for name, points in (("rates", root.rates.points), ("bounds", bounds)):
             _update_source(
                 self._sources[name], [(seconds - root.since, *values) for seconds, *values in points]
             )
@@ -245,27 +241,11 @@ class Card:
 
     def _plot_bounds(self) -> Any:
         options = {"y_axis_type": "log", "y_range": self._decades}
-        plot = self._plot("Relative certificate", **options)
+        plot = self._plot("Relative certificate of the rows read so far", **options)
         source = self._sources["bounds"]
-        label = "bound for the rows read so far"
-        plot.step("x", "bound", source=source, color=BLUE, width=2, mode="after", legend_label=label)
+        plot.step("x", "bound", source=source, color=BLUE, width=2, mode="after")
         plot.scatter("x", "bound", source=source, color=BLUE, size=4)
         plot.yaxis.formatter = PrintfTickFormatter(format="%.2g")
-        return _style_plot(plot)
-
-    def _plot_held(self) -> Any:
-        plot, source = self._plot("Summaries in the memory of workers, MB"), self._sources["held"]
-        plot.varea(
-            "x", 0, "size", source=source, color=BLUE, alpha=0.35, legend_label="in memory, with copies"
-        )
-        memory_bound = {
-            "color": ORANGE,
-            "line_dash": "dashed",
-            "width": 2,
-            "legend_label": "upper bound",
-        }
-        plot.line("x", "law", source=source, **memory_bound)
-        plot.y_range.start = 0
         return _style_plot(plot)
 
     def _plot(self, title: str, **options: Any) -> Any:
@@ -285,18 +265,12 @@ class Card:
 
 
 def _style_plot(plot: Any) -> Any:
-    """Remove grid lines and outlines, and put the legend below the plot."""
+    """Remove grid lines and outlines."""
     plot.outline_line_color = None
     plot.xgrid.grid_line_color = None
     plot.axis.minor_tick_line_color = None
     plot.axis.axis_label_text_font_style = "normal"
     plot.axis.axis_label_text_color = plot.axis.major_label_text_color = plot.title.text_color = GRAY
-    if plot.legend:
-        plot.legend.orientation = "horizontal"
-        plot.legend.border_line_color = None
-        plot.legend.label_text_font_size = "11px"
-        plot.legend.padding = plot.legend.margin = 0
-        plot.add_layout(plot.legend[0], "below")
     return plot
 
 

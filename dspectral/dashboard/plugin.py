@@ -60,9 +60,9 @@ class SpectralPlugin(SchedulerPlugin):
             pass_state.count([_count_done(self._scheduler.task_groups.get(name)) for name in groups], now)
             # NaN interrupts the line between passes.
             root.rates.add(now, math.nan if (rate := pass_state.get_rate()) is None else rate)
-            self._measure_workers(root, pass_state, now)
+            self._measure_workers(root, pass_state)
 
-    def _measure_workers(self, root: FitState, pass_state: PassState, now: float) -> None:
+    def _measure_workers(self, root: FitState, pass_state: PassState) -> None:
         workers = self._scheduler.workers
         memory = {address: int(state.memory.process) for address, state in workers.items()}
         # The bound excludes interpreters with their packages. A worker has imported them after its first merge; its
@@ -73,13 +73,8 @@ class SpectralPlugin(SchedulerPlugin):
             )
         all_measured = self._interpreters.keys() >= memory.keys()
         interpreters = sum(self._interpreters.values()) if all_measured else None
-        n_threads = self._scheduler.total_nthreads
-        root.memory = WorkerMemory(
-            sum(memory.values()), interpreters, pass_state.memory_bound(n_threads, with_blocks=True)
-        )
-        memory_bound = pass_state.memory_bound(n_threads, with_blocks=False)
-        if memory_bound is not None:  # passes without merges hold no summaries
-            root.held.add(now, sum(int(state.nbytes) for state in workers.values()), memory_bound)
+        bound = pass_state.memory_bound(self._scheduler.total_nthreads)
+        root.memory = WorkerMemory(sum(memory.values()), interpreters, bound)
 
 
 def _count_done(group: TaskGroup | None) -> int | None:

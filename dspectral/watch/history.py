@@ -178,17 +178,20 @@ class PassState:
         merges = Phase("merge", self.n_merges, started.n_merges, 0, seconds, started.n_kept_merges)
         return [blocks, merges] if started.n_merges else [blocks]
 
-    def memory_bound(self, n_threads: int, *, with_blocks: bool) -> int | None:
+    def memory_bound(self, n_threads: int) -> int | None:
         """Return the memory bound of the pass, as :func:`dspectral.estimate_memory` computes it; None if unknown."""
-        if self.started is None or not self.summary_bytes or self.started.fan_in < 2:
+        if (
+            self.started is None
+            or not self.summary_bytes
+            or self.started.fan_in < 2
+            or self.started.n_bytes is None
+        ):
             return None
-        if with_blocks and self.started.n_bytes is None:
-            return None
-        block = -(-(self.started.n_bytes or 0) // max(self.started.n_blocks, 1))
+        block = -(-self.started.n_bytes // max(self.started.n_blocks, 1))
         return estimate_memory(
             summary_bytes=self.summary_bytes,
             n_blocks=self.started.n_blocks,
-            work_bytes=max(block, self.started.fan_in * self.summary_bytes) if with_blocks else 0,
+            work_bytes=max(block, self.started.fan_in * self.summary_bytes),
             fan_in=self.started.fan_in,
             n_workers=max(n_threads, 1),
         )
@@ -208,7 +211,7 @@ class FitState:
         self.client_left = False
         self.passes: dict[str, PassState] = {}
         self.lost_workers = 0
-        self.rates, self.bounds, self.held = Series(), Series(), Series()
+        self.rates, self.bounds = Series(), Series()
         self.memory: WorkerMemory | None = None
 
     @property

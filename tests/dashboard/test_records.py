@@ -159,13 +159,12 @@ def test_the_rate_is_that_of_the_last_seconds_and_counts_what_runs_again():
 
 def test_the_law_is_that_of_projected_memory():
     records, _root, one = running(a_fit()[:2])
-    assert one.memory_bound(2, with_blocks=True) is None
+    assert one.memory_bound(2) is None
     heard(a_fit()[2:4], records=records)
     bound = estimate_memory(summary_bytes=100, n_blocks=8, work_bytes=1000, fan_in=2, n_workers=2)
-    assert one.memory_bound(2, with_blocks=True) == bound
-    assert one.memory_bound(2, with_blocks=False) == bound - 2 * 1000
+    assert one.memory_bound(2) == bound
     sparse = heard([FitStarted("f", "F", "", 1), began("f", "r", n_bytes=None), merged("f", "r", 1, 9, 0.1)])
-    assert sparse.get_running_passes()[0][1].memory_bound(2, with_blocks=True) is None
+    assert sparse.get_running_passes()[0][1].memory_bound(2) is None
 
 
 def test_loops_are_compiled_from_one_message_to_the_other():
