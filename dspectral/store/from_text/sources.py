@@ -224,7 +224,7 @@ def check_unchanged(location: Location, ranges: Sequence[FileRange], options: di
     """Raise StoreError if a file has changed since its fingerprint was taken."""
     fingerprints = get_fingerprints(ranges)
     with ThreadPoolExecutor() as pool:
-        current_fingerprints = pool.map(partial(get_current_fingerprint, options=options), fingerprints)
+        current_fingerprints = pool.map(lambda url: get_current_fingerprint(url, options), fingerprints)
         current = dict(zip(fingerprints, current_fingerprints, strict=True))
     if changed := [url for url in current if current[url] != fingerprints[url]]:
         raise changed_sources_error(location, changed)
