@@ -40,6 +40,8 @@ INTERVAL_STARTS = (0.0, 0.5, 0.75, 0.9)
 """Lower ends of the intervals that are tried, relative to their upper ends."""
 MIN_SPREAD = 1e-4
 """Ratio to the largest value below which squares of an approximation are computed from its rows."""
+MAX_CANCELLATION = 1e-2
+"""Length of a remainder outside the basis, relative to its product, below which it is made orthogonal again."""
 GRID_RATIO = 1.1
 """Ratio of successive interval ends; a fixed grid, so that the number of random bounds is known."""
 
@@ -102,7 +104,9 @@ class KrylovSpace(NamedTuple):
             product = select_columns(product, outside)
         # In terms of the old blocks and the new one: C K_j = sum_i K_i coefficients_i + K_(j+1) rest.
         block, outside_factor = gram_qr_inplace(product, norms[outside])
-        if is_graded:  # the rounding of long columns inside the basis is long beside short ones
+        if (
+            is_graded or (norms[outside] < MAX_CANCELLATION * size).any()
+        ):  # rounding inside the basis is long there
             orthogonalize_against(block, self.basis)
             block, factor = gram_qr_inplace(block, column_norms(block))
             outside_factor = factor @ outside_factor
