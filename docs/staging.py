@@ -68,9 +68,7 @@ THEMES = {
 }
 """Headings for public names of the top level, by defining package."""
 
-OUTSIDE = re.compile(
-    r"\]\((?:\.\./)+(?P<path>(?:notebooks|CHANGELOG|CONTRIBUTING|README|SECURITY|LICENSE)[^)]*)\)"
-)
+OUTSIDE = re.compile(r"\]\((?:\.\./)+(?P<path>(?:notebooks|CHANGELOG|CONTRIBUTING|README|SECURITY|LICENSE)[^)]*)\)")
 PAGES_OF_FILES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -91,9 +89,7 @@ def public_names() -> dict[str, dict[str, Any]]:
         for public in sorted(getattr(module, "__all__", ())):
             value = getattr(module, public)
             key = origin(value) or (name, public)
-            kept = (
-                not inspect.ismodule(value) and get_origin(value) is not np.ndarray
-            )  # an alias of a NumPy type
+            kept = not inspect.ismodule(value) and get_origin(value) is not np.ndarray  # an alias of a NumPy type
             if kept and key not in seen:
                 seen.add(key)
                 found.setdefault(name, {})[public] = value
@@ -155,9 +151,7 @@ def stage_notebooks(root: Path) -> None:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         cells = notebook["cells"]
         for cell in cells:  # MyST reads no attachments
-            for name, ((_, content),) in (
-                (name, data.items()) for name, data in cell.pop("attachments", {}).items()
-            ):
+            for name, ((_, content),) in ((name, data.items()) for name, data in cell.pop("attachments", {}).items()):
                 (folder / name).write_bytes(base64.b64decode(content))
                 cell["source"] = "".join(cell["source"]).replace(f"attachment:{name}", name)
         (folder / path.name).write_text(json.dumps(notebook), encoding="utf-8")
@@ -211,9 +205,7 @@ def rewrite_links(_app: Any, name: str, source: list[str]) -> None:
         source[0] = OUTSIDE.sub(inside, source[0])
 
 
-def skip_inherited_members(
-    _app: Any, _what: str, _name: str, member: Any, skip: bool, _options: Any
-) -> bool | None:
+def skip_inherited_members(_app: Any, _what: str, _name: str, member: Any, skip: bool, _options: Any) -> bool | None:
     """Skip methods that a class inherits from scikit-learn, tuples and other libraries."""
     function = inspect.unwrap(getattr(member, "fget", None) or getattr(member, "__func__", member))
     module = getattr(function, "__module__", None)

@@ -77,9 +77,7 @@ class _CompileLock:
         try:
             lock.acquire(timeout=WAIT_SECONDS)
         except (Timeout, OSError, NotImplementedError) as error:
-            warnings.warn(
-                f"a loop is compiled without a lock, perhaps by several processes ({error})", stacklevel=2
-            )
+            warnings.warn(f"a loop is compiled without a lock, perhaps by several processes ({error})", stacklevel=2)
         else:
             self.lock = lock
 
@@ -103,9 +101,7 @@ def _compile_in_turn(loop: Dispatcher) -> Dispatcher:
             except (AttributeError, ImportError):  # the index names a type of an older version
                 Path(cache._cache_file._index_path).unlink(missing_ok=True)  # noqa: SLF001
                 result = None
-            if (
-                result is None and cache.cache_path is not None
-            ):  # without a folder there is nothing to wait for
+            if result is None and cache.cache_path is not None:  # without a folder there is nothing to wait for
                 _COMPILE_LOCK.wait(Path(cache.cache_path, f"{loop.__module__}.{loop.__name__}.lock"))
                 result = load(signature, target)
             return result

@@ -47,9 +47,7 @@ def share(part: float, whole: float) -> str:
 
 def names(values: Sequence[object], max_shown: int = SHOWN) -> str:
     """Return the number of names in a list and the first of them."""
-    first = (
-        text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..." for text in map(str, values[:max_shown])
-    )
+    first = (text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..." for text in map(str, values[:max_shown]))
     return f"{len(values):,}: {', '.join(first)}{', ...' if len(values) > max_shown else ''}"
 
 

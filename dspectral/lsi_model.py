@@ -243,9 +243,7 @@ class LsiModel:
             raise ValueError(f"id2word={id2word!r:.60} must map ids to words: invert a token2id mapping")
         self.num_terms = 1 + max(self.id2word.keys(), default=-1)
         if not self.num_terms:
-            raise ValueError(
-                f"id2word={self.id2word!r} must be a non-empty Dictionary or dict from int to str"
-            )
+            raise ValueError(f"id2word={self.id2word!r} must be a non-empty Dictionary or dict from int to str")
         self.svd = TruncatedSVD(
             min(self.num_topics, self.num_terms),
             n_passes=2 * self.power_iters + 1,
@@ -291,9 +289,7 @@ class LsiModel:
         with TemporaryDirectory() as scratch:
             new = None
             for block in blocks(corpus, self.num_terms, size):
-                new = write_counts(
-                    block, f"{scratch}/new", append=new is not None, signed=True, block_rows=size
-                )
+                new = write_counts(block, f"{scratch}/new", append=new is not None, signed=True, block_rows=size)
             if new is None:
                 if self.rows is None:
                     raise ValueError("corpus is empty, but must have at least 1 document: check the input")
@@ -357,9 +353,7 @@ class LsiModel:
 
     def __getattr__(self, name: str) -> Any:
         if name in REPLACED:
-            raise AttributeError(
-                f"this LsiModel has no attribute {name}, unlike gensim's: use {REPLACED[name]}"
-            )
+            raise AttributeError(f"this LsiModel has no attribute {name}, unlike gensim's: use {REPLACED[name]}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __str__(self) -> str:
@@ -475,9 +469,7 @@ class LsiModel:
         Documents are not saved. A loaded model can only add documents if it was fitted with a `store` path that still
         exists.
         """
-        reject_foreign_arguments(
-            "LsiModel.save", {name: others[name] for name in others.keys() - LAYOUT}, FILES
-        )
+        reject_foreign_arguments("LsiModel.save", {name: others[name] for name in others.keys() - LAYOUT}, FILES)
         if self.projection.u is None:
             raise ValueError(
                 "the model has no topics yet, but save needs a fitted model: call add_documents before save"
@@ -485,8 +477,7 @@ class LsiModel:
         store = None if self._temporary else self._store
         names = "num_topics", "chunksize", "decay", "onepass", "power_iters", "extra_samples", "random_seed"
         facts = {
-            "parameters": {name: getattr(self, name) for name in names}
-            | {"dtype": np.dtype(self.dtype).name},
+            "parameters": {name: getattr(self, name) for name in names} | {"dtype": np.dtype(self.dtype).name},
             "documents": [self.docs_processed, self._weights, store],
         }
         words = {int(number): str(word) for number, word in dict(self.id2word).items()}

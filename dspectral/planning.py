@@ -89,9 +89,7 @@ def plan(
     rows = _open_rows(data) if isinstance(data, str | PathLike) else data
     if not isinstance(rows, TextFiles | Texts) or not get_tags(owner).input_tags.sparse:
         return engine.plan(what, rows, *others, **settings)
-    rows, n_bytes = (
-        _make_rows_like_files(rows) if isinstance(rows, TextFiles) else _make_rows_like_texts(rows)
-    )
+    rows, n_bytes = _make_rows_like_files(rows) if isinstance(rows, TextFiles) else _make_rows_like_texts(rows)
     before = f"build_store, one pass over {format_bytes(n_bytes)} of text"
     return replace(engine.plan(what, rows, *others, **settings), before=before)
 
@@ -114,9 +112,7 @@ def _make_rows_like_files(files: TextFiles) -> tuple[Any, int]:
     file_ranges = split_files(files.sources, files.read_options)
     first = next(iter(read_file_range(file_ranges[0], files.read_options)))
     sizes = [first.n_documents] * len(file_ranges)
-    if any(
-        file_range.compression for file_range in file_ranges
-    ):  # whose size does not give the number of documents
+    if any(file_range.compression for file_range in file_ranges):  # whose size does not give the number of documents
         sizes = [block.n_documents for block in files.blocks]
     return _make_repeated_rows(first, sizes), sum(file_range.n_bytes or 0 for file_range in file_ranges)
 
@@ -136,9 +132,7 @@ def _make_repeated_rows(documents: Documents, sizes: Sequence[int]) -> Any:
     """Return lazy rows whose blocks all are the counts of the same documents, with the given declared sizes."""
     rows = hash_documents(documents, HashingSettings())
     n_bytes = [get_nbytes(rows)] * len(sizes)
-    return dask_array_from_blocks(
-        partial(_return_rows, rows=rows), range(len(sizes)), sizes, rows.shape[1], n_bytes
-    )
+    return dask_array_from_blocks(partial(_return_rows, rows=rows), range(len(sizes)), sizes, rows.shape[1], n_bytes)
 
 
 def _return_rows(_number: int, *, rows: CSRRows) -> CSRRows:

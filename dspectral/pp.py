@@ -175,9 +175,7 @@ def pca(
     rows = engine.wrap_disk_array(rows)
     if mask_var is ...:
         mask_var = (
-            HIGHLY_VARIABLE
-            if target is not None and get_var_column(target, HIGHLY_VARIABLE) is not None
-            else None
+            HIGHLY_VARIABLE if target is not None and get_var_column(target, HIGHLY_VARIABLE) is not None else None
         )
     mask = select_variables(target, mask_var)
     n_vars = _check_shape(target, rows, layer, obsm)
@@ -220,9 +218,7 @@ def pca(
     return selected_obsm
 
 
-def _check_mask_option(
-    mask_var: object, use_highly_variable: bool | None, layer: str | None, obsm: str | None
-) -> Any:
+def _check_mask_option(mask_var: object, use_highly_variable: bool | None, layer: str | None, obsm: str | None) -> Any:
     """Validate the mask options and return ``mask_var``; with `obsm` neither mask nor layer is allowed."""
     if use_highly_variable is not None:
         if mask_var is not ...:
@@ -233,13 +229,9 @@ def _check_mask_option(
     if obsm is None:
         return mask_var
     if layer is not None:
-        raise ValueError(
-            f"layer={layer!r} and obsm={obsm!r} are both given, but exclude each other: pass only one"
-        )
+        raise ValueError(f"layer={layer!r} and obsm={obsm!r} are both given, but exclude each other: pass only one")
     if mask_var is not ... and mask_var is not None:
-        raise ValueError(
-            "Argument `mask_var` is incompatible with `obsm`, because it selects columns of X: omit it"
-        )
+        raise ValueError("Argument `mask_var` is incompatible with `obsm`, because it selects columns of X: omit it")
     return None
 
 
@@ -275,9 +267,7 @@ def _check_shape(target: Any, rows: Any, layer: str | None, obsm: str | None) ->
     """Return the number of variables of the results; raise ValueError if the matrix does not match them."""
     shape, chunks = rows.shape, getattr(rows, "chunks", ((), ()))
     if len(shape) != 2:
-        raise ValueError(
-            f"the matrix has shape {shape}, but must have two axes, cells and variables: reshape it"
-        )
+        raise ValueError(f"the matrix has shape {shape}, but must have two axes, cells and variables: reshape it")
     if len(chunks[1]) > 1:
         raise ValueError(
             f"Only dask arrays with chunking along the first axis are supported, but this one of shape {shape} has "
@@ -332,9 +322,7 @@ def _open_data(data: Any, layer: str | None, obsm: str | None, *, copy: bool) ->
         target = data.copy() if copy else data
         return target, open_backed(get_anndata_matrix(target, layer, obsm)), target if copy else None
     if copy or layer is not None or obsm is not None:
-        raise ValueError(
-            "layer, obsm and copy require an AnnData, but a matrix or store was given: omit them"
-        )
+        raise ValueError("layer, obsm and copy require an AnnData, but a matrix or store was given: omit them")
     if hasattr(data, "to_anndata"):
         adata = data.to_anndata()
         return adata, data, adata

@@ -144,17 +144,13 @@ class RunPlan:
         return {**asdict(self), "remedies": remedies, "seconds": self.seconds, "verdict": self.verdict}
 
     def __str__(self) -> str:
-        return "\n".join(
-            [f"Plan of {self.name}", *(f"{name:<22} {value}" for name, value in self._get_facts())]
-        )
+        return "\n".join([f"Plan of {self.name}", *(f"{name:<22} {value}" for name, value in self._get_facts())])
 
     def _repr_html_(self) -> str:
         return card(f"Plan of {self.name}", self._get_facts())
 
     def _get_facts(self) -> list[tuple[str, object]]:
-        executor = (
-            f"{self.n_workers} worker(s)" if self.n_workers else f"{self.n_threads} threads of this process"
-        )
+        executor = f"{self.n_workers} worker(s)" if self.n_workers else f"{self.n_threads} threads of this process"
         process_label = "a worker" if self.n_workers else "this process"
         limit = f"of {format_bytes(self.memory_limit)}" if self.memory_limit else "no limit"
         facts: list[tuple[str, object]] = [

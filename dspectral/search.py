@@ -142,18 +142,14 @@ class Nearest(NamedTuple):
             scores = None
             if shared is not None and words is not None:
                 word_cosines = (words[start : start + PANEL_ROWS] @ shared.queries).toarray()[nonzero].T
-                scores = np.asarray(
-                    (1 - shared.weight) * cosines + shared.weight * word_cosines, dtype=np.float32
-                )
+                scores = np.asarray((1 - shared.weight) * cosines + shared.weight * word_cosines, dtype=np.float32)
             rows = np.broadcast_to(numbers[start + nonzero, 0], cosines.shape)
             summary = summary.merge(cls(cosines, rows, n, scores))
         return summary
 
     def merge(self, *others: Self) -> Self:
         """Return the nearest rows of all summaries; of equal scores the lower row number wins."""
-        arrays = [
-            np.concatenate([summary.get_arrays()[i] for summary in (self, *others)], axis=1) for i in range(3)
-        ]
+        arrays = [np.concatenate([summary.get_arrays()[i] for summary in (self, *others)], axis=1) for i in range(3)]
         order = np.lexsort((arrays[1], -arrays[2]), axis=1)[:, : self.n]
         cosines, rows, scores = (np.take_along_axis(array, order, axis=1) for array in arrays)
         return type(self)(cosines, rows, self.n, None if self.scores is None else scores)
@@ -329,9 +325,7 @@ def _add_documents(rows: Any, lists: list[list[Neighbor]]) -> list[list[Neighbor
     if not isinstance(rows, CountMatrix | Coordinates):
         return lists
     numbers = sorted({neighbor.row for neighbors in lists for neighbor in neighbors})
-    ids, texts = (
-        dict(zip(numbers, rows.documents(numbers, part) or [], strict=False)) for part in (IDS, TEXTS)
-    )
+    ids, texts = (dict(zip(numbers, rows.documents(numbers, part) or [], strict=False)) for part in (IDS, TEXTS))
     return [
         [neighbor._replace(id=ids.get(neighbor.row), text=texts.get(neighbor.row)) for neighbor in neighbors]
         for neighbors in lists
@@ -357,9 +351,7 @@ def _query_points(model: Any, rows: Any, points: Any, items: list[Any]) -> Float
         return coordinates[np.searchsorted(numbers, items)]
     coordinates = np.asarray(items, dtype=np.float64)
     if coordinates.ndim != 2 or coordinates.shape[1] != points.shape[1]:
-        raise ValueError(
-            f"query has shape {coordinates.shape}, but each point must have {points.shape[1]} coordinates"
-        )
+        raise ValueError(f"query has shape {coordinates.shape}, but each point must have {points.shape[1]} coordinates")
     return coordinates
 
 
@@ -395,9 +387,7 @@ def _compute_points(model: Any, rows: Any, X: Any) -> Any:
             )
         if isinstance(X, CountMatrix):
             X = X.weighted(weighting)
-        elif np.all(
-            (values := X.data[: X.nnz]) == np.round(values)
-        ):  # counts; weighted rows are not whole numbers
+        elif np.all((values := X.data[: X.nnz]) == np.round(values)):  # counts; weighted rows are not whole numbers
             X = weighting.apply(X)
     return transform(X)
 

@@ -123,13 +123,9 @@ def get_anndata_matrix(adata: Any, layer: str | None = None, obsm: str | None = 
         return adata.raw.X
     if name is None or name not in matrices:
         problem = (
-            "the AnnData has no X"
-            if name is None
-            else f"{kind} is {name!r}, but the AnnData has none of this name"
+            "the AnnData has no X" if name is None else f"{kind} is {name!r}, but the AnnData has none of this name"
         )
-        raise ValueError(
-            f"{problem}: pass {kind}= one of {', '.join(map(repr, matrices)) or 'those that you add'}"
-        )
+        raise ValueError(f"{problem}: pass {kind}= one of {', '.join(map(repr, matrices)) or 'those that you add'}")
     return matrices[name].to_numpy() if hasattr(matrices[name], "to_numpy") else matrices[name]
 
 

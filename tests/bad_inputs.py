@@ -228,9 +228,7 @@ SAME = {
     "fortran": lambda rng, X: np.asfortranarray(X),
     "strided": lambda rng, X: np.repeat(X, 2, axis=0)[::2],
     "reversed": lambda rng, X: np.ascontiguousarray(X[::-1])[::-1],
-    "read only": lambda rng, X: np.frombuffer(np.ascontiguousarray(X, dtype=float).tobytes()).reshape(
-        X.shape
-    ),
+    "read only": lambda rng, X: np.frombuffer(np.ascontiguousarray(X, dtype=float).tobytes()).reshape(X.shape),
     "big endian": cast(">f8"),
     "frame": lambda rng, X: pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])]),
     "lists": lambda rng, X: X.tolist(),
@@ -252,9 +250,7 @@ SAME = {
     "lazy": lazily(lambda X, n: da.from_array(X, chunks=(n, -1))),
     "lazy sparse": lazily(sparse_blocks),
     "lazy csc": lazily(
-        lambda X, n: da.from_array(X, chunks=(n, -1)).map_blocks(
-            sparse.csc_array, meta=sparse.csc_array((0, 0))
-        )
+        lambda X, n: da.from_array(X, chunks=(n, -1)).map_blocks(sparse.csc_array, meta=sparse.csc_array((0, 0)))
     ),
     "lazy frame": lazily(lambda X, n: da.from_array(X, chunks=(n, -1)).to_dask_dataframe()),
 }
@@ -289,15 +285,11 @@ ODD = {
     "lying meta": lazily(
         lambda X, n: da.from_array(X, chunks=(n, -1)).map_blocks(lambda b: b[:, :1], meta=np.empty((0, 0)))
     ),
-    "lying rows": lazily(
-        lambda X, n: da.from_array(X, chunks=(n, -1)).map_blocks(lambda b: b[:0], dtype=float)
-    ),
+    "lying rows": lazily(lambda X, n: da.from_array(X, chunks=(n, -1)).map_blocks(lambda b: b[:0], dtype=float)),
     "lying dtype": lazily(
         lambda X, n: da.from_array(X, chunks=(n, -1)).map_blocks(lambda b: b.astype(str), dtype=float)
     ),
-    "failing": lazily(
-        lambda X, n: da.from_array(X, chunks=(n, -1)).map_blocks(lambda b: "no rows", dtype=float)
-    ),
+    "failing": lazily(lambda X, n: da.from_array(X, chunks=(n, -1)).map_blocks(lambda b: "no rows", dtype=float)),
     "csr with bad index": lambda rng, X: bad_csr(X, 10**6),
     "csr with negative index": lambda rng, X: bad_csr(X, -5),
     "csr with bad pointer": lambda rng, X: bad_pointer(X),
@@ -536,9 +528,7 @@ TEXTS = {
     "nested": lambda rng, X: [[x] for x in X],
     "more nested": lambda rng, X: [[[x]] for x in X],
     "array": lambda rng, X: np.array([str(x) for x in X]),
-    "objects": lambda rng, X: (
-        np.array([*X[:-1], None], dtype=object) if isinstance(X[0], str) else np.empty(3, object)
-    ),
+    "objects": lambda rng, X: np.array([*X[:-1], None], dtype=object) if isinstance(X[0], str) else np.empty(3, object),
     "table": lambda rng, X: np.array([[str(x)] for x in X]),
     "series": lambda rng, X: pd.Series([str(x) for x in X]),
     "series with NA": lambda rng, X: pd.Series([str(x) for x in X[:-1]] + [pd.NA], dtype="string"),
@@ -591,9 +581,7 @@ def odd_store(rng):
     if rng.random() < 0.4:
         parameter = ["unit", "field", "encoding", "delimiter", "block_bytes", "errors", "max_document_bytes",
                      "long_documents"][rng.integers(8)]  # fmt: skip
-        value = [None, 0, -1, 2.5, "x", "", b"x", True, [], {}, float("nan"), 10**30, "line"][
-            rng.integers(13)
-        ]
+        value = [None, 0, -1, 2.5, "x", "", b"x", True, [], {}, float("nan"), 10**30, "line"][rng.integers(13)]
         parameters, shown = {parameter: value}, f", {parameter}={value!r}"
     build, of_build = [
         (build_store, {}),
@@ -605,9 +593,7 @@ def odd_store(rng):
 
     def run():
         found = outcome(
-            lambda: build(
-                Texts(given) if wraps else given, f"memory://bad-{number}", **of_build, **parameters
-            ),
+            lambda: build(Texts(given) if wraps else given, f"memory://bad-{number}", **of_build, **parameters),
             allowed=(ValueError, TypeError, FileNotFoundError),
         )
         return found.fault
@@ -664,9 +650,7 @@ def odd_argument(rng):
 
     def run():
         found = outcome(lambda: function(*arguments))
-        return (
-            None if found.error is None and name in MAY_BE_NAN and found.fault == NOT_FINITE else found.fault
-        )
+        return None if found.error is None and name in MAY_BE_NAN and found.fault == NOT_FINITE else found.fault
 
     return described, run
 

@@ -54,9 +54,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.slow)
 
 
-settings.register_profile(
-    "untimed", deadline=None
-)  # tests are never timed: other processes share the machine
+settings.register_profile("untimed", deadline=None)  # tests are never timed: other processes share the machine
 settings.load_profile("untimed")
 
 

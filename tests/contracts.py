@@ -105,16 +105,10 @@ def made(name: str, **small: Any) -> Callable[..., Any]:
 
 
 CASES: dict[str, Case] = {
-    "SketchedPCA": Case(
-        made("SketchedPCA", n_components=2), rows, transformed, {"n_components": [1, 2]}, "rows"
-    ),
+    "SketchedPCA": Case(made("SketchedPCA", n_components=2), rows, transformed, {"n_components": [1, 2]}, "rows"),
     "PCA": Case(made("PCA", n_components=2), rows, transformed, {"n_components": [1, 2]}, "rows"),
-    "TruncatedSVD": Case(
-        made("TruncatedSVD", n_components=2), rows, transformed, {"n_components": [1, 2]}, "rows"
-    ),
-    "Topics": Case(
-        made("Topics", n_topics=2, min_df=1, max_df=1.0), rows, transformed, {"n_topics": [1, 2]}, "rows"
-    ),
+    "TruncatedSVD": Case(made("TruncatedSVD", n_components=2), rows, transformed, {"n_components": [1, 2]}, "rows"),
+    "Topics": Case(made("Topics", n_topics=2, min_df=1, max_df=1.0), rows, transformed, {"n_topics": [1, 2]}, "rows"),
     "TfidfWeighting": Case(made("TfidfWeighting"), rows, transformed, {"norm": ["l1", "l2"]}, "rows"),
     "HybridLSI": Case(
         made("HybridLSI", n_components=2, alpha=0.3),
@@ -138,9 +132,7 @@ CASES: dict[str, Case] = {
         {"smoothing": [0.01, 0.3]},
         "rows",
     ),
-    "VectorQuantizer": Case(
-        made("VectorQuantizer", n_codes=4), frames, transformed, {"n_codes": [2, 4]}, "rows"
-    ),
+    "VectorQuantizer": Case(made("VectorQuantizer", n_codes=4), frames, transformed, {"n_codes": [2, 4]}, "rows"),
     "TreePCA": Case(
         made("TreePCA", n_components=2, length=4),
         joined_vectors,
@@ -148,9 +140,7 @@ CASES: dict[str, Case] = {
         {"n_components": [1, 2]},
         "rows",
     ),
-    "NgramHashing": Case(
-        made("NgramHashing", n_features=64), texts, transformed, {"n_features": [32, 64]}, "texts"
-    ),
+    "NgramHashing": Case(made("NgramHashing", n_features=64), texts, transformed, {"n_features": [32, 64]}, "texts"),
     "SentenceRepresentation": Case(
         made("SentenceRepresentation", n_components=2, n_features=256, min_df=1),
         texts,
@@ -161,9 +151,7 @@ CASES: dict[str, Case] = {
     "WordVectorRepresentation": Case(
         made("WordVectorRepresentation", words=WORDS, vectors=VECTORS), texts, transformed, {}, "texts"
     ),
-    "IntentClassifier": Case(
-        made("IntentClassifier", C=1.0), texts_of_classes, predicted, {"C": [0.3, 1.0]}, "texts"
-    ),
+    "IntentClassifier": Case(made("IntentClassifier", C=1.0), texts_of_classes, predicted, {"C": [0.3, 1.0]}, "texts"),
     "WordEmbedding": Case(
         made("WordEmbedding", n_components=2),
         sentences,
@@ -181,9 +169,7 @@ CASES: dict[str, Case] = {
     "AnchorHMM": Case(
         made("AnchorHMM", n_states=3, min_count=1), sentences, predicted, {"n_states": [2, 3]}, "sentences"
     ),
-    "EMHMM": Case(
-        made("EMHMM", n_states=2, n_iter=3), sentences, predicted, {"n_states": [2, 3]}, "sentences"
-    ),
+    "EMHMM": Case(made("EMHMM", n_states=2, n_iter=3), sentences, predicted, {"n_states": [2, 3]}, "sentences"),
     "RefinementHMM": Case(
         made("RefinementHMM", n_refinements=2), tagged, predicted, {"smoothing": [0.1, 1.0]}, "tagged"
     ),

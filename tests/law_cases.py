@@ -137,9 +137,7 @@ FIRST = {"use_counts": True, "exclude_self_pairs": True, "rank": 2, "sketch": Mo
 THIRD = {"whitening": RNG.standard_normal((D, K)), "use_counts": True, "exclude_self_pairs": True}
 HINGE = {"axes": np.full((D, L), 1e-3), "offsets": np.zeros(L), "relevancy": RELEVANCY}
 OPERATORS = {"views": VIEWS, "past": PROJECTIONS, "future": -PROJECTIONS}
-AXES = TopicAxes(
-    RNG.standard_normal((2, D)), np.array([2.0, 1.0]), np.linalg.qr(RNG.standard_normal((2, 2)))[0]
-)
+AXES = TopicAxes(RNG.standard_normal((2, D)), np.array([2.0, 1.0]), np.linalg.qr(RNG.standard_normal((2, 2)))[0])
 NODES = {"trees": TREES, "axes": (RNG.standard_normal((2, 4)),)}
 TAGGED = partial(tokens, labeled=True)
 
@@ -165,9 +163,7 @@ CASES = [
     case(AllRows, (csr,), lambda n: 12 * n * D + 4 * n),
     case(GramProduct, (rows,), lambda n: 8 * (2 * D + D), factor=np.ones((D, 2))),
     case(GramProduct, (csr,), lambda n: 8 * (2 * D + D), " of CSR", factor=np.ones((D, 2))),
-    case(
-        GramProduct, (rows,), lambda n: 8 * (2 * D + D + 2), " centered", factor=np.ones((D, 2)), center=True
-    ),
+    case(GramProduct, (rows,), lambda n: 8 * (2 * D + D + 2), " centered", factor=np.ones((D, 2)), center=True),
     case(RandomRange, (csr,), lambda n: 8 * (5 * D + D), size=5),
     case(
         NystromSketch,
@@ -231,9 +227,7 @@ CASES = [
     case(CoordinateSample, (csr, numbers), lambda n: 16 * n, axes=AXES, step=2),
     case(TopicSums, (csr, numbers), lambda n: 16 * (D + 1 + 2 * 3), axes=AXES, n_nearest=3),
     case(TermTable, (texts,), lambda n: 6 * (24 + 8)),
-    case(
-        Nearest, (features, numbers), lambda n: 2 * 4 * (4 + 8), queries=np.eye(K, dtype=np.float32)[:2], n=4
-    ),
+    case(Nearest, (features, numbers), lambda n: 2 * 4 * (4 + 8), queries=np.eye(K, dtype=np.float32)[:2], n=4),
     # These two keep what they are given, one after the other: the caller bounds how many rows that are.
     case(
         LocalSpaces,

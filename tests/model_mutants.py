@@ -48,9 +48,7 @@ BATCH = 250
 def scikit_learn() -> Any:
     """A pipeline of every transformer of scikit-learn that is saved."""
     both = make_union(MaxAbsScaler(), dspectral.TruncatedSVD(2))
-    columns = ColumnTransformer(
-        [("a", StandardScaler(with_mean=False), slice(0, 8)), ("b", Normalizer(), [9, 11])]
-    )
+    columns = ColumnTransformer([("a", StandardScaler(with_mean=False), slice(0, 8)), ("b", Normalizer(), [9, 11])])
     return make_pipeline(columns, both, StandardScaler(with_mean=False))
 
 
@@ -138,9 +136,7 @@ def changes(values: Any, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
     if values.size:
         place = rng.integers(values.size)
         kind = values.dtype
-        wrong = (
-            [np.nan, np.inf, -np.inf, -1.0, 1e300] if kind.kind == "f" else [-1, values.max() + 1, 2**31 - 1]
-        )
+        wrong = [np.nan, np.inf, -np.inf, -1.0, 1e300] if kind.kind == "f" else [-1, values.max() + 1, 2**31 - 1]
         for entry in wrong:
             with np.errstate(over="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -160,9 +156,7 @@ def write_mutant(source: str, path: str, rng: np.random.Generator) -> str:
     head = json.dumps(record.attributes["dspectral_model"])
     if not arrays or rng.random() < 0.1:  # a number of the estimator, such as that of its columns
         places = [
-            i
-            for i, letter in enumerate(head)
-            if letter.isdigit() and head[i - 1] == " " and head[i + 1] in ",}]"
+            i for i, letter in enumerate(head) if letter.isdigit() and head[i - 1] == " " and head[i + 1] in ",}]"
         ]
         place = int(rng.choice(places)) if places else 0
         head = head[:place] + str(rng.integers(-1, 10**6)) + head[place + 1 :] if places else head
@@ -191,11 +185,7 @@ def result(model: Any, X: Any) -> list[str]:
             with np.errstate(all="ignore"):
                 found = method(*given)
             found = found.toarray() if sparse.issparse(found) else found
-            texts = (
-                [str(one) for one in found]
-                if isinstance(found, list)
-                else [np.asarray(found).tobytes().hex()]
-            )
+            texts = [str(one) for one in found] if isinstance(found, list) else [np.asarray(found).tobytes().hex()]
             said.append(f"{name} {blake2b(''.join(texts).encode()).hexdigest()[:12]}")
         except Exception as error:  # noqa: BLE001  any error is a function of the file, or it is found to differ
             said.append(f"{name} {type(error).__name__}: {error}"[:200])
@@ -275,13 +265,7 @@ def judged(n: int, seed: int, *, verbose: bool = True) -> Counter[str]:
         elif one[0].startswith("not refused but"):
             word = "errors that are no refusal"
         else:
-            word = (
-                "differ"
-                if one != other
-                else "refused"
-                if one[0].startswith("refused")
-                else "functions of the file"
-            )
+            word = "differ" if one != other else "refused" if one[0].startswith("refused") else "functions of the file"
         counts[word] += 1
         if verbose and (word not in ("refused", "functions of the file") or verbose > 1):
             print(f"{word}: {number} {what[number]} {one} {other if one != other else ''}", flush=True)

@@ -20,9 +20,7 @@ def matrices(draw, max_rows=60, max_columns=12):
     if kind == "decaying":
         X *= 0.5 ** np.arange(d)
     elif kind == "low rank":
-        X = rng.standard_normal((n, 1)) @ rng.standard_normal((1, d)) + rng.standard_normal((n, 1)) * np.ones(
-            d
-        )
+        X = rng.standard_normal((n, 1)) @ rng.standard_normal((1, d)) + rng.standard_normal((n, 1)) * np.ones(d)
     elif kind == "counts":
         X = rng.poisson(0.5, size=(n, d)).astype(float)
     elif kind == "one direction":
@@ -61,8 +59,6 @@ def zipf_counts(n, d, per_row, seed=0, n_topics=8):
     own = (topic[:, None] * 17 + rng.integers(12, size=(n, per_row // 3))) % d
     columns = np.concatenate([background, own], axis=1)
     rows = np.repeat(np.arange(n), columns.shape[1])
-    X = sparse.coo_array(
-        (np.ones(rows.size, dtype=np.float32), (rows, columns.ravel())), shape=(n, d)
-    ).tocsr()
+    X = sparse.coo_array((np.ones(rows.size, dtype=np.float32), (rows, columns.ravel())), shape=(n, d)).tocsr()
     X.sum_duplicates()
     return X

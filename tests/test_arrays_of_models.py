@@ -33,9 +33,7 @@ def walked(value, owner=None):
     """Yield each estimator and record in a value, and each array with the class that holds it and its name."""
     if hasattr(value, "get_params") or hasattr(value, "_fields"):
         yield type(value), None
-        fields = (
-            value._asdict() if hasattr(value, "_fields") else {**value.get_params(deep=False), **vars(value)}
-        )
+        fields = value._asdict() if hasattr(value, "_fields") else {**value.get_params(deep=False), **vars(value)}
         for name, part in fields.items():
             yield from walked(part, (type(value), name))
     elif isinstance(value, np.ndarray) or sparse.issparse(value):
@@ -54,9 +52,7 @@ def test_every_class_that_is_saved_declares_its_arrays(fitted):
     seen = {one for model in fitted.values() for one in walked(model)}
     tried = {kind for kind, name in seen if name is None}
     assert {name for name, kind in ESTIMATORS.items() if kind not in tried} == set()
-    of_arrays = [
-        kind for kind in RECORDS.values() if re.search("NDArray|ndarray|csr_array", str(kind.__annotations__))
-    ]
+    of_arrays = [kind for kind in RECORDS.values() if re.search("NDArray|ndarray|csr_array", str(kind.__annotations__))]
     assert len(of_arrays) > 8
     assert [kind for kind in of_arrays if kind not in ARRAYS] == []
     missing = {
@@ -71,9 +67,7 @@ def rewritten(path, number, change):
     record = read_stored_group(Location.from_url(path))
     arrays = [record.array(i) for i in range(len(record.attributes["digests"]))]
     arrays[number] = change(arrays[number])
-    write_stored_group(
-        Location.from_url(path), {"dspectral_model": record.attributes["dspectral_model"]}, arrays
-    )
+    write_stored_group(Location.from_url(path), {"dspectral_model": record.attributes["dspectral_model"]}, arrays)
 
 
 FREE = {"WordVectorRepresentation", "TreePCA", "VectorQuantizer", "LocalLSI", "sketch", "logistic", "extra"}
@@ -89,10 +83,7 @@ def test_an_array_that_is_cut_or_not_finite_is_refused_by_name(name, fitted, tmp
     for number, values in enumerate(arrays):
         changes = [lambda old: old.reshape(1, *old.shape)]
         if values.dtype.kind == "f":
-            changes += [
-                lambda old, wrong=wrong: np.where(old == old.flat[0], wrong, old)
-                for wrong in (np.nan, np.inf)
-            ]
+            changes += [lambda old, wrong=wrong: np.where(old == old.flat[0], wrong, old) for wrong in (np.nan, np.inf)]
             changes.append(lambda old: old > 0)
         if name not in FREE:
             changes.append(lambda old: old[:-1])
@@ -100,12 +91,8 @@ def test_an_array_that_is_cut_or_not_finite_is_refused_by_name(name, fitted, tmp
             if not values.size:
                 continue
             changed = [*arrays[:number], change(values), *arrays[number + 1 :]]
-            group = SimpleNamespace(
-                location=record.location, attributes=record.attributes, array=changed.__getitem__
-            )
-            monkeypatch.setattr(
-                "dspectral.persistence.models.read_stored_group", lambda _, group=group: group
-            )
+            group = SimpleNamespace(location=record.location, attributes=record.attributes, array=changed.__getitem__)
+            monkeypatch.setattr("dspectral.persistence.models.read_stored_group", lambda _, group=group: group)
             with pytest.raises(
                 ValueError,
                 match=rf"{re.escape(path)} .*(indices|index|indptr|\w+\.\w+(\.\w+)?(\[\d+\])? |sparse)",
@@ -199,9 +186,7 @@ def test_a_number_that_sizes_are_compared_with_is_compared_too(tmp_path, fitted)
     path = str(tmp_path / "model")
     save(fitted["Topics"], path)
     record = read_stored_group(Location.from_url(path))
-    head = json.dumps(record.attributes["dspectral_model"]).replace(
-        '"n_features_in_": 24', '"n_features_in_": 23'
-    )
+    head = json.dumps(record.attributes["dspectral_model"]).replace('"n_features_in_": 24', '"n_features_in_": 23')
     arrays = [record.array(i) for i in range(len(record.attributes["digests"]))]
     write_stored_group(Location.from_url(path), {"dspectral_model": json.loads(head)}, arrays)
     with pytest.raises(ValueError, match=r"Topics\.columns_.*23.*23"):

@@ -69,9 +69,7 @@ def test_numbers_of_numpy_are_numbers_everywhere():
     assert dspectral.open_store("memory://numpy-settings").provenance == store.provenance
     assert numbers.limits(100) == pytest.approx((2, 90))
     assert Settings(min_df=np.float16(0.5)).limits(10)[0] == 5
-    signed = dspectral.write_counts(
-        -X, "memory://numpy-signed", signed=np.bool_(True), block_rows=np.int32(9)
-    )
+    signed = dspectral.write_counts(-X, "memory://numpy-signed", signed=np.bool_(True), block_rows=np.int32(9))
     assert signed.block_rows == [9, 9, 6]
     hashed = NgramHashing(np.int64(64), (np.int8(1), np.int8(1)), np.bool_(True), np.bool_(False))
     assert dspectral.build_store(Texts(texts), "memory://h", hashing=hashed).shape == (12, 64)

@@ -30,8 +30,7 @@ from tools import same_bits
 SEEDED = [name for name in CASES if "random_state" in inspect.signature(getattr(dspectral, name)).parameters]
 TRANSFORMERS = [name for name in CASES if hasattr(getattr(dspectral, name), "transform")]
 OF_KIND = {
-    kind: [name for name in CASES if CASES[name].kind == kind]
-    for kind in ("rows", "texts", "sentences", "tagged")
+    kind: [name for name in CASES if CASES[name].kind == kind] for kind in ("rows", "texts", "sentences", "tagged")
 }
 NOT_FITTED = {"NgramHashing", "WordVectorRepresentation"}
 
@@ -186,9 +185,7 @@ def test_a_transformer_works_in_the_middle_of_a_pipeline_and_on_columns_of_a_fra
 def test_a_grid_search_fits_and_scores_every_candidate(name):
     X, y = CASES[name].data()
     scoring = None if is_classifier(CASES[name].make()) else score_of(name)
-    search = GridSearchCV(
-        CASES[name].make(), CASES[name].grid, cv=3, scoring=scoring, error_score="raise"
-    ).fit(X, y)
+    search = GridSearchCV(CASES[name].make(), CASES[name].grid, cv=3, scoring=scoring, error_score="raise").fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.best_params_.keys() == CASES[name].grid.keys()
 
@@ -256,9 +253,7 @@ def test_a_classifier_knows_its_classes_scores_and_gives_dense_probabilities(nam
         assert ((found >= 0) & (found <= 1 + 1e-9)).all()
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in OF_KIND["rows"] if name not in ("VectorQuantizer", "TreePCA")]
-)
+@pytest.mark.parametrize("name", [name for name in OF_KIND["rows"] if name not in ("VectorQuantizer", "TreePCA")])
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "uint64", "bool", "float16", "float32"])
 def test_rows_of_any_type_give_the_same_in_memory_and_lazily(name, dtype):
     X, y = CASES[name].data()
@@ -296,9 +291,7 @@ def test_threads_give_the_bits_of_one_thread_and_each_block_is_read_once_a_pass(
         assert len(reads) == 8 * sum(n_passes)
 
 
-@pytest.mark.parametrize(
-    "name", sorted({*OF_KIND["texts"], *OF_KIND["tagged"], "VectorQuantizer"} - NOT_FITTED)
-)
+@pytest.mark.parametrize("name", sorted({*OF_KIND["texts"], *OF_KIND["tagged"], "VectorQuantizer"} - NOT_FITTED))
 def test_threads_of_blas_change_no_bits_in_memory(name):
     assert_bits_stay(lambda: fitted(name))
 

@@ -92,11 +92,7 @@ def help_of(module):
 @pytest.mark.parametrize("name", pages.pages())
 def test_the_commands_of_a_page_are_programs_with_these_options(name):
     found = {(module, option) for module, options in commands(text_of(name)) for option in ("", *options)}
-    known = {
-        (module, option) for module, option in found if module not in ("workflows.list", "workflows.warm")
-    }
+    known = {(module, option) for module, option in found if module not in ("workflows.list", "workflows.warm")}
     assert sorted({module for module, _ in known if find_spec(module) is None}) == []
-    missing = [
-        (module, option) for module, option in sorted(known) if not re.search(rf"{option}\b", help_of(module))
-    ]
+    missing = [(module, option) for module, option in sorted(known) if not re.search(rf"{option}\b", help_of(module))]
     assert missing == []

@@ -67,8 +67,7 @@ LIGHT = [
 @pytest.mark.parametrize("steps", [LIGHT, [("workflows.build_store", {"sklearn", "pandas"})]])
 def test_a_program_holds_only_the_packages_that_it_uses(steps):
     program = "import sys\n" + "".join(
-        f"import {imports}\nprint({imports!r}, *{heavy!r} & set(sys.modules), sep='|')\n"
-        for imports, heavy in steps
+        f"import {imports}\nprint({imports!r}, *{heavy!r} & set(sys.modules), sep='|')\n" for imports, heavy in steps
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [imports for imports, _ in steps]
@@ -88,7 +87,5 @@ print(*{"dask", "fsspec", "numba", "zarr"} & set(sys.modules))
 
 
 def test_an_estimator_is_built_without_what_only_its_fit_needs():
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", BUILT], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", BUILT], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["", "dask"]

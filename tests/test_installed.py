@@ -123,9 +123,7 @@ def run_alone(python, folder, *arguments):
 def test_the_command_of_the_wheel_lists_the_programs_without_importing_them(python, tmp_path):
     listed = run_alone(python, tmp_path, "list")
     assert listed.returncode == 0, listed.stderr
-    programs = {
-        path.stem for path in (ROOT / "workflows").glob("[!_]*.py") if "def main(" in path.read_text()
-    }
+    programs = {path.stem for path in (ROOT / "workflows").glob("[!_]*.py") if "def main(" in path.read_text()}
     assert len(programs) > 9
     for name in programs:
         assert re.search(rf"^{name.replace('_', '-')} +\w.*", listed.stdout, re.MULTILINE), listed.stdout
@@ -167,9 +165,7 @@ def test_the_recipe_for_conda_agrees_with_pyproject():
     theirs = dict(one.split(" ", 1) for one in recipe["requirements"]["run"])
     assert theirs.pop("python") == ">=${{ python_min }}"
     assert theirs == ours
-    assert recipe["build"]["python"]["entry_points"] == [
-        f"{name} = {place}" for name, place in here["scripts"].items()
-    ]
+    assert recipe["build"]["python"]["entry_points"] == [f"{name} = {place}" for name, place in here["scripts"].items()]
     assert recipe["about"]["license"] == here["license"]
     assert [recipe["about"]["license_file"]] == here["license-files"]
 
@@ -181,9 +177,7 @@ def test_the_workflow_of_a_forge_runs_what_the_makefile_says_on_every_python():
     targets = {word for run in runs for word in re.sub(r"\w+=('[^']*'|\"[^\"]*\"|\S+)", "", run).split()[1:]}
     known = re.search(r"^\.PHONY: (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
     assert all(run.startswith("make ") for run in runs)
-    assert (
-        {"lint", "test-all", "lowest", "docs", "notebooks", "wheel-check", "interop"} == targets <= set(known)
-    )
+    assert {"lint", "test-all", "lowest", "docs", "notebooks", "wheel-check", "interop"} == targets <= set(known)
     (pythons,) = [job["strategy"]["matrix"]["python"] for job in jobs if "make test-all" in str(job)]
     assert pythons == ["3.11", "3.12", "3.13", "3.14"]
     assert workflow[True]["schedule"]  # "on" is true in YAML 1.1

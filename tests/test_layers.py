@@ -202,11 +202,7 @@ def is_pure(name: str) -> bool:
     """Whether a module holds kernels, summaries or solvers of a method and none of its steps."""
     parts = name.split(".")
     in_house = room(name) in ("dspectral.decomposition", "dspectral.methods", "dspectral.methods.brown")
-    return (
-        in_house
-        and MODULES[name].name != "__init__.py"
-        and parts[-1] not in STEPS.get(parts[-2], {"estimator"})
-    )
+    return in_house and MODULES[name].name != "__init__.py" and parts[-1] not in STEPS.get(parts[-2], {"estimator"})
 
 
 @pytest.fixture(scope="module")
@@ -257,9 +253,7 @@ def test_what_computes_a_pass_knows_nothing_of_what_surrounds_it(trees):
 
 def test_one_context_variable_carries_the_state_of_a_thread(trees):
     made = {
-        name: sum(
-            isinstance(node, ast.Call) and ast.unparse(node.func) == "ContextVar" for node in ast.walk(tree)
-        )
+        name: sum(isinstance(node, ast.Call) and ast.unparse(node.func) == "ContextVar" for node in ast.walk(tree))
         for name, tree in trees.items()
     }
     assert {name: n for name, n in made.items() if n and name.startswith("dspectral.engine")} == {
@@ -314,14 +308,10 @@ def test_every_module_has_its_floor():
 
 
 def test_the_rules_see_what_is_wrong():
-    tree = ast.parse(
-        "import zarr.storage\nfrom dspectral import engine\ndef f():\n    from dask import array\n"
-    )
+    tree = ast.parse("import zarr.storage\nfrom dspectral import engine\ndef f():\n    from dask import array\n")
     found = [("zarr.storage", 1), ("dspectral.engine", 2), ("dask", 4)]
     assert sorted(imports(tree), key=lambda one: one[1]) == found
-    late = (
-        "from dspectral import engine\nfrom dspectral.store import discard_unfinished\nengine.tracked_fit\n"
-    )
+    late = "from dspectral import engine\nfrom dspectral.store import discard_unfinished\nengine.tracked_fit\n"
     found = {
         "dspectral.engine",
         "dspectral.engine.around.context",
@@ -338,9 +328,7 @@ def test_the_rules_see_what_is_wrong():
 
 def test_the_house_stays_within_its_budget():
     """A change that needs more than ``tools/budget.json`` allows raises the limit in a commit that says why."""
-    over = {
-        name: n for name, n in measure_house.figures(ROOT, run=False) if n > measure_house.BUDGET[name][0]
-    }
+    over = {name: n for name, n in measure_house.figures(ROOT, run=False) if n > measure_house.BUDGET[name][0]}
     assert over == {}
 
 

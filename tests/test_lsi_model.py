@@ -142,12 +142,8 @@ def test_a_saved_model_comes_back_and_adds_documents_if_they_are_kept(store, tmp
     saved(LsiModel(BAGS[:9], 2, WORDS), tmp_path)  # is replaced
     again = LsiModel.load(saved(model, tmp_path), mmap=None)
     assert list(again[BAGS]) == list(model[BAGS])
-    names = (
-        "id2word num_topics num_terms chunksize decay onepass power_iters dtype random_seed docs_processed"
-    )
-    assert [getattr(again, name) for name in names.split()] == [
-        getattr(model, name) for name in names.split()
-    ]
+    names = "id2word num_topics num_terms chunksize decay onepass power_iters dtype random_seed docs_processed"
+    assert [getattr(again, name) for name in names.split()] == [getattr(model, name) for name in names.split()]
     assert again.print_topics() == model.print_topics()
     assert again.projection.u.dtype == np.float32
     assert isinstance(load(str(tmp_path / "model.gz")), TruncatedSVD)

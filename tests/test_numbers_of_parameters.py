@@ -66,20 +66,12 @@ def test_a_huge_number_gives_a_result_or_one_sentence(name):
 def test_numbers_of_numpys_narrow_types_are_those_of_python(name):
     defaults = CASES[name].make(**seeded(CASES[name])).get_params(deep=False)
     for of_recipe, parameter, is_number in parameters(name):
-        given = (
-            inspect.signature(RECIPES[name]).parameters[parameter].default
-            if of_recipe
-            else defaults[parameter]
-        )
+        given = inspect.signature(RECIPES[name]).parameters[parameter].default if of_recipe else defaults[parameter]
         if not is_number or type(given) not in (int, float):
             continue
         known = np.asarray(result(name, of_recipe, parameter, given), dtype=object)
         for kind in NARROW:
             same = kind(given) if 0 <= given < 128 else None
-            if (
-                same is not None
-                and float(same) == given
-                and isinstance(same, np.integer) == isinstance(given, int)
-            ):
+            if same is not None and float(same) == given and isinstance(same, np.integer) == isinstance(given, int):
                 found = np.asarray(result(name, of_recipe, parameter, same), dtype=object)
                 assert str(found.tolist()) == str(known.tolist()), (parameter, kind)

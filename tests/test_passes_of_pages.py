@@ -59,14 +59,10 @@ STATED = {
         '1, exact (`"gram"`)': lambda _: dspectral.TruncatedSVD(2, n_passes=4).fit(COUNTS).n_passes_ == 1
     },
     "`TruncatedSVD(n_passes=p)`, more columns, entries up to a quarter of `dspectral.in-memory-bytes` (32 MiB)": {
-        '1, exact (`"in_memory"`)': lambda _: (
-            dspectral.TruncatedSVD(2, n_passes=4).fit(wide().compute()).n_passes_ == 1
-        )
+        '1, exact (`"in_memory"`)': lambda _: dspectral.TruncatedSVD(2, n_passes=4).fit(wide().compute()).n_passes_ == 1
     },
     "`TruncatedSVD(n_passes=p)`, more columns and entries": {
-        "p": lambda _: (
-            [dspectral.TruncatedSVD(2, n_passes=p).fit(wide()).n_passes_ for p in (1, 2, 4)] == [1, 2, 4]
-        )
+        "p": lambda _: [dspectral.TruncatedSVD(2, n_passes=p).fit(wide()).n_passes_ for p in (1, 2, 4)] == [1, 2, 4]
     },
     "`TfidfWeighting`": {
         "0 over a store, else 1": lambda path: (
@@ -81,13 +77,10 @@ STATED = {
             dspectral.WordEmbedding(2).fit(SENTENCES).n_passes_ > 1
         )
     },
-    "`SpectralBrownClustering`": {
-        "1": lambda _: dspectral.SpectralBrownClustering(2).fit(SENTENCES).n_passes_ == 1
-    },
+    "`SpectralBrownClustering`": {"1": lambda _: dspectral.SpectralBrownClustering(2).fit(SENTENCES).n_passes_ == 1},
     "`AnchorHMM(n_em_iter=e)`": {
         "1 + e": lambda _: (
-            [dspectral.AnchorHMM(2, min_count=1, n_em_iter=e).fit(SENTENCES).n_passes_ for e in (0, 2)]
-            == [1, 3]
+            [dspectral.AnchorHMM(2, min_count=1, n_em_iter=e).fit(SENTENCES).n_passes_ for e in (0, 2)] == [1, 3]
         )
     },
     "`RefinementHMM(m, n_em_iter=e)`": {
@@ -106,8 +99,7 @@ STATED = {
     },
     "`MomentMultiLabelClassifier(n_em_iter=e)`": {
         "3 + e": lambda _: (
-            [dspectral.MomentMultiLabelClassifier(4, n_em_iter=e).fit(*labelled()).n_passes_ for e in (0, 2)]
-            == [3, 5]
+            [dspectral.MomentMultiLabelClassifier(4, n_em_iter=e).fit(*labelled()).n_passes_ for e in (0, 2)] == [3, 5]
         )
     },
     "`TreePCA`": {"2 where the second level fits in memory, else one a level": lambda _: tree_passes() == 2},
@@ -130,9 +122,7 @@ def table():
 
 
 def test_each_line_of_the_table_is_checked():
-    assert {name: {passes} for name, passes in table().items()} == {
-        name: set(said) for name, said in STATED.items()
-    }
+    assert {name: {passes} for name, passes in table().items()} == {name: set(said) for name, said in STATED.items()}
 
 
 @pytest.mark.parametrize("name", STATED)

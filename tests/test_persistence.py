@@ -44,16 +44,10 @@ def assert_same(found, expected, name="model"):
     assert type(found) is type(expected), name
     if isinstance(expected, np.ndarray):
         assert found.dtype == expected.dtype, name
-        if (
-            expected.flags.forc
-        ):  # a view with gaps, as some versions of scikit-learn keep, comes back without them
+        if expected.flags.forc:  # a view with gaps, as some versions of scikit-learn keep, comes back without them
             assert found.flags.c_contiguous == expected.flags.c_contiguous, name
         assert found.shape == expected.shape, name
-        assert (
-            found.tolist() == expected.tolist()
-            if found.dtype == object
-            else found.tobytes() == expected.tobytes()
-        )
+        assert found.tolist() == expected.tolist() if found.dtype == object else found.tobytes() == expected.tobytes()
     elif hasattr(expected, "get_params"):
         assert_same(found.get_params(deep=False), expected.get_params(deep=False), name)
         assert_same(vars(found), vars(expected), name)
@@ -169,9 +163,7 @@ def test_no_name_of_any_module_that_can_be_imported_makes_anything_run():
     before = set(sys.modules)
     names = {module.name for module in pkgutil.iter_modules()} | set(sys.stdlib_module_names) | before
     paths = [f"{name}:{path}" for name in names for path in ("os.system", "main", "__loader__.load_module")]
-    for name in filter(
-        re.compile("dspectral[.]").match, before
-    ):  # and whatever a module of this library has imported
+    for name in filter(re.compile("dspectral[.]").match, before):  # and whatever a module of this library has imported
         found = vars(sys.modules[name])
         paths += [f"{name}:{a}.{b}" for a, of in found.items() if isinstance(of, ModuleType) for b in dir(of)]
         paths += [f"{name}:{a}" for a, of in found.items() if getattr(of, "__module__", "") != name]
@@ -349,9 +341,7 @@ def test_a_model_that_names_something_else_is_refused(path, pca, change, message
         load(path)
 
 
-@pytest.mark.parametrize(
-    ("part", "value"), [("indices", 3), ("indices", -1), ("indptr", 10**6), ("indptr", -1)]
-)
+@pytest.mark.parametrize(("part", "value"), [("indices", 3), ("indices", -1), ("indptr", 10**6), ("indptr", -1)])
 def test_a_sparse_matrix_that_points_outside_is_refused(path, mine, part, value):
     mine.keep(sparse.csr_array(np.ones((4, 3))))
     save(mine, path)
@@ -475,9 +465,7 @@ def test_an_odd_format_is_refused_with_the_path(path, pca, form):
         load(path)
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 10**5, '{"a":' * 10**5, "[]", "3", '"zarr"', "null", '{"attributes": 3}']
-)
+@pytest.mark.parametrize("text", ["[" * 10**5, '{"a":' * 10**5, "[]", "3", '"zarr"', "null", '{"attributes": 3}'])
 @pytest.mark.parametrize("name", ["zarr.json", "arrays-0000/1/zarr.json"])
 def test_metadata_that_are_none_are_refused_with_the_path(tmp_path, pca, name, text):
     save(pca, str(tmp_path / "model"))

@@ -112,9 +112,7 @@ def test_what_a_plan_proposes_fits_and_nothing_raises(seed):
 
 @pytest.mark.parametrize("model", [TruncatedSVD(2), TfidfWeighting(), Topics(2)])
 def test_what_no_machine_has_room_for_is_a_refusal_and_no_error(model):
-    rows = da.map_blocks(
-        lambda: sparse.csr_array((1, 10**14)), chunks=((1,), (10**14,)), meta=sparse.csr_array((0, 0))
-    )
+    rows = da.map_blocks(lambda: sparse.csr_array((1, 10**14)), chunks=((1,), (10**14,)), meta=sparse.csr_array((0, 0)))
     found = plan(model, rows, workers=1)
     assert found.verdict.startswith(("does not fit", "fits with memory_limit="))
     with pytest.raises(MemoryError, match=f"{type(model).__name__}.*memory"):
@@ -150,9 +148,7 @@ def test_text_that_is_not_counted_is_planned_as_the_store_that_will_be_made_of_i
     (tmp_path / "lines.txt.gz").write_bytes(gzip.compress(text.encode()))
     svd = TruncatedSVD(5, solver="krylov", n_passes=3)
     at = TextFiles(str(path), block_bytes=50_000)
-    store = dspectral.build_store(
-        str(path), str(tmp_path / "store.zarr"), block_bytes=at.read_options.block_bytes
-    )
+    store = dspectral.build_store(str(path), str(tmp_path / "store.zarr"), block_bytes=at.read_options.block_bytes)
     given = {"path": path, "pattern": str(tmp_path / "*.txt"), "files": at, "texts": Texts(lines)}
     found = plan(svd, given.get(kind, str(tmp_path / "lines.txt.gz")))
     of_store = plan(svd, str(tmp_path / "store.zarr"))

@@ -61,9 +61,7 @@ def test_results_are_where_scanpy_keeps_them_and_zero_outside_the_mask():
     assert (adata.uns["all"]["params"]["layer"], adata.uns["all"]["params"]["mask_var"]) == ("counts", None)
     check(pp.pca(adata, 4, mask_var=~CHOSEN, zero_center=False, copy=True), mask=~CHOSEN, center=False)
     check(adata, mask=CHOSEN)
-    check(
-        pp.pca(adata, 5, use_highly_variable=True, svd_solver="arpack", chunked=True, copy=True), mask=CHOSEN
-    )
+    check(pp.pca(adata, 5, use_highly_variable=True, svd_solver="arpack", chunked=True, copy=True), mask=CHOSEN)
     wide = pp.pca(adata, 5, use_highly_variable=False, dtype=np.float64, key_added="wide", copy=True)
     assert wide.varm["wide"].all()
     assert wide.obsm["wide"].dtype == np.float64
@@ -80,9 +78,7 @@ def lazily(kind):
     def block(block_info):
         return kind(ROWS[slice(*block_info[None]["array-location"][0])])
 
-    return da.map_blocks(
-        block, chunks=((30, 60), (40,)), dtype=ROWS.dtype, meta=kind((0, 0), dtype=ROWS.dtype)
-    )
+    return da.map_blocks(block, chunks=((30, 60), (40,)), dtype=ROWS.dtype, meta=kind((0, 0), dtype=ROWS.dtype))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,7 @@ from dspectral.engine import event_listener
 from dspectral.engine.around.events import PassStarted
 from tests.contracts import CASES
 
-FITTED = [
-    name for name in CASES if "checkpoints" in inspect.signature(getattr(dspectral, name).fit).parameters
-]
+FITTED = [name for name in CASES if "checkpoints" in inspect.signature(getattr(dspectral, name).fit).parameters]
 NO_PASSES = {"NgramHashing", "WordVectorRepresentation"}
 MAPPED = {"weigh", "scale", "vectors"}
 """Passes that leave a row for each row: they are made again."""
@@ -51,9 +49,7 @@ def test_a_kept_fit_is_the_fit_without_and_is_not_made_twice(name, lazily, tmp_p
         heard = []
         with event_listener(heard.append), checkpoints(tmp_path / "kept"):
             assert same(vars(fit()), expected)
-        passes.append(
-            [event for event in heard if isinstance(event, PassStarted) and event.name not in MAPPED]
-        )
+        passes.append([event for event in heard if isinstance(event, PassStarted) and event.name not in MAPPED])
     assert [one.n_kept for one in passes[0]] == [0] * len(passes[0])
     assert [one.n_kept for one in passes[1]] == [one.n_blocks for one in passes[1]]
 

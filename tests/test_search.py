@@ -94,9 +94,7 @@ def test_rows_and_queries_may_have_several_blocks_of_different_sizes(container, 
     ]
 
 
-@pytest.mark.parametrize(
-    ("query", "named"), [([], "empty"), (31, "row 31"), (np.ones(5), "5"), ([-1], "row -1")]
-)
+@pytest.mark.parametrize(("query", "named"), [([], "empty"), (31, "row 31"), (np.ones(5), "5"), ([-1], "row -1")])
 def test_bad_queries(query, named):
     with pytest.raises(ValueError, match=named):
         nearest(None, np.ones((31, 4)), query)
@@ -116,9 +114,7 @@ def test_a_sparse_row_of_any_container_finds_what_its_row_number_finds(store):
         first = model.steps[0][0] if hasattr(model, "steps") else ""
         if first == "ngramhashing":  # takes texts alone
             continue
-        plain = (
-            hasattr(model, "steps") or isinstance(model, Topics) or getattr(model, "weighting_", None) is None
-        )
+        plain = hasattr(model, "steps") or isinstance(model, Topics) or getattr(model, "weighting_", None) is None
         for row in (4, 11):
             known = nearest(model, store, row, n=4, words=0)
             rows = counts[[row]] if plain else weighted[[row]]
@@ -167,9 +163,7 @@ def test_the_score_is_the_weighted_mean_of_the_cosines_of_coordinates_and_words(
     cosines = {near.row: near.cosine for near in nearest(model, rows, 4, n=40, words=0)}
     expected = {row: 0.3 * cosines[row] + 0.7 * (words[row] @ words[4]) for row in cosines}
     assert [near.row for near in found] != list(cosines)
-    np.testing.assert_allclose(
-        [near.score for near in found], [expected[near.row] for near in found], atol=1e-5
-    )
+    np.testing.assert_allclose([near.score for near in found], [expected[near.row] for near in found], atol=1e-5)
     assert found == sorted(found, key=lambda near: (-near.score, near.row))
     text = nearest(model, rows, [TEXTS[4], "zzz"], n=1, words=1.0)
     assert text[0][0].score == pytest.approx(1.0, abs=1e-5)
@@ -181,9 +175,7 @@ def test_vectors_of_an_embedder_are_combined_with_shared_words(tmp_path):
     encoder.fit(rows)
     vectors = encoder.encode(TEXTS)
     for near in nearest(encoder, rows, TEXTS[4], n=3):
-        (shared,) = (
-            found for found in nearest(encoder, rows, TEXTS[4], n=40, words=1.0) if found.row == near.row
-        )
+        (shared,) = (found for found in nearest(encoder, rows, TEXTS[4], n=40, words=1.0) if found.row == near.row)
         assert near.cosine == pytest.approx(vectors[4] @ vectors[near.row], abs=1e-5)
         assert near.score == pytest.approx(0.3 * near.cosine + 0.7 * shared.score, abs=1e-5)
 

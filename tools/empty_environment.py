@@ -33,12 +33,8 @@ print("recipe:", made.recipe.package.name, made.recipe.package.version, made.rec
 
 def main() -> None:
     """Run all steps."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--keep", type=Path, metavar="DIR", help="work here, and leave everything (default: no)"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, and leave everything (default: no)")
     keep = parser.parse_args().keep
     if keep:
         keep.mkdir(parents=True)  # a folder that is there already may hold an environment that is not empty

@@ -69,9 +69,7 @@ def main() -> None:
     found = {}
     for kind, environment in KINDS.items():
         command = [sys.executable, "-W", "ignore", "-m", "tools.kinds", "results"]
-        done = subprocess.run(
-            command, env=os.environ | environment, check=True, capture_output=True, text=True
-        )
+        done = subprocess.run(command, env=os.environ | environment, check=True, capture_output=True, text=True)
         found[kind] = json.loads(done.stdout.splitlines()[-1])
     here = found.pop("this machine")
     print(f"| estimator | {' | '.join(found)} |\n|---|{'---|' * len(found)}")

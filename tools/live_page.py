@@ -94,9 +94,7 @@ def photograph(
     command = [browser, *OPTIONS, f"--window-size={size[0]},{size[1]}", url]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
-            address = next(
-                filter(None, (re.search(r"ws://([\w.:]+)", line) for line in process.stderr or ()))
-            )[1]
+            address = next(filter(None, (re.search(r"ws://([\w.:]+)", line) for line in process.stderr or ())))[1]
             until = time.monotonic() + patience
             while not is_ready() and time.monotonic() < until:
                 time.sleep(0.2)

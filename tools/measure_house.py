@@ -140,9 +140,7 @@ def frozen_tests(texts: dict[str, str]) -> list[str]:
         for test in ast.walk(ast.parse(text)):
             if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
                 nodes = list(ast.walk(test))
-                patterns = [
-                    node.value for node in nodes if isinstance(node, ast.keyword) and node.arg == "match"
-                ]
+                patterns = [node.value for node in nodes if isinstance(node, ast.keyword) and node.arg == "match"]
                 held = [*patterns, *(node.test for node in nodes if isinstance(node, ast.Assert))]
                 held += test.decorator_list if patterns else []
                 values = (getattr(node, "value", None) for part in held for node in ast.walk(part))
@@ -173,13 +171,9 @@ def figures(root: Path, *, run: bool = True) -> Iterator[tuple[str, int]]:
 
 def main(argv: list[str] | None = None) -> None:
     """Print the table; ``--details`` also names the files of the journeys and those with one importer."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tree", nargs="?", type=Path, default=ROOT)
-    parser.add_argument(
-        "--details", action="store_true", help="name the files of the journeys and single importers"
-    )
+    parser.add_argument("--details", action="store_true", help="name the files of the journeys and single importers")
     arguments = parser.parse_args(argv)
     root = arguments.tree.resolve()
     if find_spec("dask") is None:

@@ -124,9 +124,7 @@ def drawn(n: int, seed: int, root: Path = ROOT) -> list[Mutation]:
         file, source, node, wrong = places[operator][rng.integers(len(places[operator]))]
         lines = source.encode().splitlines(keepends=True)  # offsets count bytes
         before = b"".join([*lines[: node.lineno - 1], lines[node.lineno - 1][: node.col_offset]]).decode()
-        after = b"".join(
-            [lines[node.end_lineno - 1][node.end_col_offset :], *lines[node.end_lineno :]]
-        ).decode()
+        after = b"".join([lines[node.end_lineno - 1][node.end_col_offset :], *lines[node.end_lineno :]]).decode()
         new = ast.unparse(wrong)
         name = f"{operator} in line {node.lineno}: {ast.unparse(node):.70} -> {new:.70}"
         text = f"({new})" if isinstance(node, ast.expr) else new
@@ -207,9 +205,7 @@ def main() -> int:
     parser.add_argument("words", nargs="*", help="only mutations whose name or file has one of these words")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutations tried at a time")
     parser.add_argument("--list", action="store_true", help="name them, and whether they are stale")
-    parser.add_argument(
-        "--random", type=int, default=0, metavar="N", help="so many drawn ones of all rooms instead"
-    )
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="so many drawn ones of all rooms instead")
     parser.add_argument("--seed", type=int, default=2026, help="of what is drawn")
     options = parser.parse_args()
     chosen = [

@@ -217,9 +217,7 @@ def _spelled(value: Any, parameter: inspect.Parameter) -> Any:
 def fitted(name: str, X: Any, y: Any = None, **parameters: Any) -> Any:
     """Return an estimator of a public name, fitted to data."""
     known = inspect.signature(public(name)).parameters
-    configured = {
-        key: parameters.pop(old) for old, key in CONFIGURED.items() if {old} & parameters.keys() - known
-    }
+    configured = {key: parameters.pop(old) for old, key in CONFIGURED.items() if {old} & parameters.keys() - known}
     model, for_fit, constants = made(public(name), **parameters)
     with dask.config.set(configured), ExitStack() as stack:
         for constant in constants:
@@ -415,9 +413,7 @@ def latent_tags(folder: Path) -> Iterator[Case]:
                 # What "viterbi" predicts are the paths, which have a method of their own.
                 states = model.decode(new)[1] if best != asked else model.predict(new)
                 yield f"{name} {how} {kind}", bits(model, predict=states)
-    given = fitted(
-        "AnchorHMM", sentences(), n_states=4, spelling=0.0, min_count=2, anchors=sentences()[0][:1]
-    )
+    given = fitted("AnchorHMM", sentences(), n_states=4, spelling=0.0, min_count=2, anchors=sentences()[0][:1])
     yield "AnchorHMM given", bits(given, encode=given.encode(new), predict=given.predict(new))
 
 
@@ -537,9 +533,7 @@ def local_spaces(folder: Path) -> Iterator[Case]:
     for method in ("rds", "lrw"):
         for kind, (X, y) in data.items():
             model = fitted("LocalLSI", X, y, n_components=3, method=method, gamma=1.5, C=0.5)
-            outputs = {
-                name: getattr(model, name)(X) for name in ("decision_function", "predict", "transform")
-            }
+            outputs = {name: getattr(model, name)(X) for name in ("decision_function", "predict", "transform")}
             yield f"LocalLSI {method} {kind}", bits(model, **outputs)
 
 
@@ -743,9 +737,7 @@ def _labeled_lines(folder: Path) -> str:
         row = slice(rows.indptr[i], rows.indptr[i + 1])
         labels = several.indices[several.indptr[i] : several.indptr[i + 1]]
         words = zip(rows.indices[row], rows.data[row], strict=True)
-        lines.append(
-            ",".join(map(str, labels)) + " " + " ".join(f"{word}:{count:g}" for word, count in words)
-        )
+        lines.append(",".join(map(str, labels)) + " " + " ".join(f"{word}:{count:g}" for word, count in words))
     path = folder / "labelled.txt"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return str(path)

@@ -63,18 +63,13 @@ def main(argv: list[str] | None = None) -> None:
             corpus = read_corpus(arguments, f"{scratch}/corpus.zarr")
         run.passes += 2
         run.note(f"{corpus.n_tokens:,} tokens, {len(corpus.words):,} word types with <?> for the rare ones")
-        models = [
-            clustered(run, corpus, m, used.cpu_seconds, best=n == 0)
-            for n, m in enumerate(arguments.n_clusters)
-        ]
+        models = [clustered(run, corpus, m, used.cpu_seconds, best=n == 0) for n, m in enumerate(arguments.n_clusters)]
         plot(run, models)
         if arguments.ner_train:
             tag(run, models[-1])
 
 
-def clustered(
-    run: form.Run, corpus: Corpus, m: int, corpus_seconds: float, *, best: bool
-) -> SpectralBrownClustering:
+def clustered(run: form.Run, corpus: Corpus, m: int, corpus_seconds: float, *, best: bool) -> SpectralBrownClustering:
     """Fit one number of clusters, report it, and write its paths."""
     arguments = run.arguments
     model = SpectralBrownClustering(
@@ -88,9 +83,7 @@ def clustered(
         plain = SpectralBrownClustering.as_published(m, random_state=arguments.seed)
         used = run.fit(f"{m} clusters, the paper's setting", plain, corpus)
         report(run, "plain", m, plain.history_[0], corpus_seconds + used.cpu_seconds)
-    write_brown_paths(
-        str(Path(arguments.out) / f"paths-{m}"), model.codes(), model.words_, model.word_counts_
-    )
+    write_brown_paths(str(Path(arguments.out) / f"paths-{m}"), model.codes(), model.words_, model.word_counts_)
     if best:
         run.save(lambda path: dspectral.save(model, path))
     return model

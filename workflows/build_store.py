@@ -119,13 +119,9 @@ def describe(run: "form.Run", store: "stores.CountStore", documents_per_second: 
     axes.stairs(sizes, np.arange(len(sizes) + 1) - 0.5, fill=True)
     axes.xaxis.get_major_locator().set_params(integer=True)
     run.plot("block_sizes", figure, "Rows of each block, in the order of the text.")
-    figure, axes = new_plot(
-        "Documents with each column", x="column, most frequent first", y="documents", log="xy"
-    )
+    figure, axes = new_plot("Documents with each column", x="column, most frequent first", y="documents", log="xy")
     axes.plot(*falling(store.document_frequency))
-    run.plot(
-        "document_frequency", figure, "How many documents each column occurs in: words follow Zipf's law."
-    )
+    run.plot("document_frequency", figure, "How many documents each column occurs in: words follow Zipf's law.")
 
 
 def falling(frequencies: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -61,10 +61,7 @@ def nearest(
     """Return the documents whose representations are closest to each query's, shortened to a line."""
     similarity = representation.embed(list(queries)) @ representation.embed(texts).T
     best = np.argsort(-similarity, axis=1, kind="stable")[:, :k]
-    return [
-        (query, [" ".join(texts[i].split())[:90] for i in row])
-        for query, row in zip(queries, best, strict=True)
-    ]
+    return [(query, [" ".join(texts[i].split())[:90] for i in row]) for query, row in zip(queries, best, strict=True)]
 
 
 if __name__ == "__main__":

@@ -62,9 +62,7 @@ def options() -> form.Parser:
     by = "column or key of a group or date: shows the topics of each group, or over time (default: none)"
     add("--by", metavar="NAME", help=by)
     add("--min-count", type=form.positive, metavar="N", help=fewest)
-    analyzer = (
-        "what words are: those between blanks and signs, or pairs of letters in Japanese, Chinese or Thai"
-    )
+    analyzer = "what words are: those between blanks and signs, or pairs of letters in Japanese, Chinese or Thai"
     add("--analyzer", choices=("word", "char"), default="word", help=analyzer)
     add("--tokenizer", metavar="MODULE:FUNCTION", help="function from text to words (default: none)")
     scratch = "for intermediate results, seen by all workers (default: a temporary folder)"
@@ -110,9 +108,7 @@ def describe(run: "form.Run", found: "exploring.Exploration") -> None:
             n_clusters=found.settings["sizes"]["n_clusters"],
         )
     for stage in found.stages:
-        run.detail(
-            data=found.name, method=stage.name, metric="seconds", value=stage.seconds, passes=stage.passes
-        )
+        run.detail(data=found.name, method=stage.name, metric="seconds", value=stage.seconds, passes=stage.passes)
 
 
 if __name__ == "__main__":

@@ -124,9 +124,7 @@ def fit_methods(
     characters = scores.fit("characters", train, IntentClassifier(learned), [part])
     for half in SentenceRepresentation.half_kinds:
         if half != "sent" and method in ("auto", half):
-            models[half] = scores.fit(
-                half, train, with_choices(learned, IntentRecipe(half, characters=False)), [part]
-            )
+            models[half] = scores.fit(half, train, with_choices(learned, IntentRecipe(half, characters=False)), [part])
     if method == "auto":
         return scores.choose({**models, "none": none}, part)
     return {**models, "sent+": plus, "characters": characters}[method]
@@ -141,14 +139,10 @@ def with_choices(
 
 def make_representation(arguments: argparse.Namespace, task: Task) -> SentenceRepresentation:
     """Return the unfitted representation."""
-    return SentenceRepresentation(
-        arguments.n_components, n_features=task.store.n_columns, random_state=arguments.seed
-    )
+    return SentenceRepresentation(arguments.n_components, n_features=task.store.n_columns, random_state=arguments.seed)
 
 
-def fit_share(
-    run: form.Run, task: Task, labeled: NDArray[np.int64], part: float, seed: int
-) -> SentenceRepresentation:
+def fit_share(run: form.Run, task: Task, labeled: NDArray[np.int64], part: float, seed: int) -> SentenceRepresentation:
     """Fit a representation to the labeled sentences of a draw and a share of all other text."""
     rows = select_share(task.store.n_rows, labeled, part, seed)
     model = make_representation(run.arguments, task)
@@ -193,9 +187,7 @@ def read_labeled(arguments: argparse.Namespace, side: str) -> tuple[LabeledTexts
     has_intent = [row for row, intent in enumerate(intents) if intent is not None]
     if not has_intent:
         raise ValueError(f"no sentence of {path} has an intent: label some of them")
-    labeled = LabeledTexts(
-        [texts[row] for row in has_intent], np.asarray([intents[row] for row in has_intent])
-    )
+    labeled = LabeledTexts([texts[row] for row in has_intent], np.asarray([intents[row] for row in has_intent]))
     return labeled, [text for text, intent in zip(texts, intents, strict=True) if intent is None]
 
 

@@ -41,9 +41,7 @@ def options() -> form.Parser:
     )
     add("--label-column", default="digit", metavar="NAME", help="of the index")
     add("--split-column", default="split", metavar="NAME", help="of the index: train or test")
-    about = (
-        "a column of the index: each of its values is the test side in turn (default: --split-column says)"
-    )
+    about = "a column of the index: each of its values is the test side in turn (default: --split-column says)"
     add("--hold-out", metavar="NAME", help=about)
     add("--per-string", type=form.positive, default=5, metavar="N", help="recordings of a string")
     add("--codes", type=form.positive, default=256, metavar="K", help="of the frames")
@@ -130,17 +128,13 @@ def choose_views(run: form.Run, task: Task) -> Views:
         with run.measure(f"choose views: {views}"):
             recipe = RefinementRecipe(*views, tol=0.0)
             for m in arguments.refinements:
-                model = RefinementHMM(
-                    m, n_em_iter=arguments.polish, recipe=recipe, random_state=arguments.seed
-                )
+                model = RefinementHMM(m, n_em_iter=arguments.polish, recipe=recipe, random_state=arguments.seed)
                 fitted(model, inner)
                 run.passes += model.n_passes_
                 values.append(frame_accuracy(inner.test.labels, model.predict(inner.test.tokens)))
         found.append(float(np.mean(values)))
         shown = f"{','.join(map(str, views.memory))}:{','.join(map(str, views.run_memory))}"
-        run.detail(
-            data=task.name, method="spectral", metric="held_out_accuracy", value=found[-1], views=shown
-        )
+        run.detail(data=task.name, method="spectral", metric="held_out_accuracy", value=found[-1], views=shown)
     best = arguments.views[int(np.argmax(found))]
     run.note(
         f"{task.name}: of {len(found)} views, {best} label the held-out strings best: {max(found):.4f} of the "
@@ -186,9 +180,7 @@ def score(run: form.Run, task: Task, method: Method, scores: dict[str, dict[str,
         found = model.predict(task.test.tokens)
         if method.name.startswith("operators") and seed == 0:
             share = np.mean(model.label_shares(model.encode(task.test.tokens)) == 0)
-            run.note(
-                f"{task.name}, {method.name}: {share:.1%} of the label shares were negative and set to 0"
-            )
+            run.note(f"{task.name}, {method.name}: {share:.1%} of the label shares were negative and set to 0")
         own["frame_accuracy"].append(frame_accuracy(task.test.labels, found))
         own["label_error_rate"].append(label_error_rate(task.test.labels, found))
         own["cpu_seconds"].append(used.cpu_seconds)

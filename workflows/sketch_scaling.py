@@ -217,8 +217,7 @@ def certificates_of_levels(
 ) -> list[float]:
     """Return the largest certificate on each level of the merge tree, as a share of its rows' energy."""
     sketches = [
-        FrequentDirections.from_block(block, size=arguments.sketch_size, shrink=arguments.shrink)
-        for block in blocks
+        FrequentDirections.from_block(block, size=arguments.sketch_size, shrink=arguments.shrink) for block in blocks
     ]
     found = [max(sketch.error / sketch.energy for sketch in sketches)]
     while len(sketches) > 1:

@@ -47,9 +47,7 @@ def options() -> form.Parser:
     add("--folds", type=form.positive, default=10, metavar="F", help="where the file names none")
     _add_options_of_vectors(parser)
     _add_options_of_trees(parser)
-    add(
-        "--stop-words", choices=["none", "english", "weak"], default="none", help="left out of vectors' texts"
-    )
+    add("--stop-words", choices=["none", "english", "weak"], default="none", help="left out of vectors' texts")
     add("--zero-digits", action="store_true", help="read each digit as 0")
     add("--methods", nargs="+", choices=METHODS, default=list(USUAL), metavar="METHOD", help="to compare")
     add("--scaling", action="store_true", help="time and memory against N, of the training texts")
@@ -131,9 +129,7 @@ def main(argv: list[str] | None = None) -> None:
         test = read_texts(arguments.test, **zero) if arguments.test else None
         parts = [Split(texts, test)] if test else splits(texts, arguments.folds, arguments.seed)
         if test:
-            note_not_learned(
-                run, not_learned(([label] for label in test.labels.tolist()), texts.labels.tolist())
-            )
+            note_not_learned(run, not_learned(([label] for label in test.labels.tolist()), texts.labels.tolist()))
         classify(run, parts, cross_validated=test is None)
 
 
@@ -184,9 +180,7 @@ class Vectorizer:
         self.said = True
         n_tokens, n_types = sum(map(len, text)), len({word for words in text for word in words})
         where = "the training texts and --corpus" if self.more else "the training texts alone"
-        self.run.note(
-            f"Word vectors are learned from {where}: {n_tokens:,} tokens of {n_types:,} word types."
-        )
+        self.run.note(f"Word vectors are learned from {where}: {n_tokens:,} tokens of {n_types:,} word types.")
         if n_tokens < LITTLE:
             self.run.note(
                 f"Warning: fewer than {LITTLE:,} tokens are little, and vectors learned from them say less of a text "
@@ -230,11 +224,7 @@ def classify(run: form.Run, parts: Any, *, cross_validated: bool) -> None:
             note_task(run, split, settings, cross_validated=cross_validated)
         for method, shown, features in candidates(run.arguments, settings):
             name, seed = method.rpartition("+")[2], run.arguments.seed
-            machine = (
-                SupportVectors(seed)
-                if name == "svm"
-                else LeastSquares(seed, DEGREE if name == "kernel" else 1)
-            )
+            machine = SupportVectors(seed) if name == "svm" else LeastSquares(seed, DEGREE if name == "kernel" else 1)
             classifier = Classifier(features, machine)
             with run.measure(f"{method} {shown}, split {number + 1}") as used:
                 classifier.fit(split.train)

@@ -31,9 +31,7 @@ def measure_scaling(run: form.Run, texts: Texts, settings: Settings) -> None:
     found: dict[str, dict[str, list[float]]] = {}
     for length in lengths:
         # Other places of the same sentences: no two rows are alike, which would make PCA's matrix singular.
-        X = cut[many][:, :length] + 0.1 * rng.standard_normal(
-            (len(many), length, cut.shape[2]), dtype=np.float32
-        )
+        X = cut[many][:, :length] + 0.1 * rng.standard_normal((len(many), length, cut.shape[2]), dtype=np.float32)
         k = min(settings.n_components, cut.shape[2])
         flat = X.reshape(len(X), -1)
         fits: dict[str, Callable[[], Any]] = {

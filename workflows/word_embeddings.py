@@ -18,9 +18,7 @@ def options() -> form.Parser:
     parser = form.parser("word_embeddings", __doc__)
     add = parser.add_argument
     add_corpus_options(parser)
-    add(
-        "--store", metavar="DIR", help="keep the corpus here, or take the one that is (default: none is kept)"
-    )
+    add("--store", metavar="DIR", help="keep the corpus here, or take the one that is (default: none is kept)")
     add_lists(parser)
     add_count_settings(parser)
     add_vector_settings(parser)
@@ -233,16 +231,12 @@ def score(
         if entries.pairs is not None:
             found = word_similarity(words, vectors, entries.pairs)
             more = {**fields, "coverage": round(found.coverage, 4), "n": found.n_pairs}
-            run.row(
-                data=entries.name, method=method, metric="spearman", value=rounded(found.spearman), **more
-            )
+            run.row(data=entries.name, method=method, metric="spearman", value=rounded(found.spearman), **more)
         for name, kind in (("accuracy_3cosadd", "add"), ("accuracy_3cosmul", "mul")):
             if entries.questions is not None:
                 answers = analogy_accuracy(words, vectors, entries.questions, method=kind)
                 more = {**fields, "coverage": round(answers.coverage, 4), "n": answers.n_questions}
-                run.row(
-                    data=entries.name, method=method, metric=name, value=rounded(answers.accuracy), **more
-                )
+                run.row(data=entries.name, method=method, metric=name, value=rounded(answers.accuracy), **more)
 
 
 def keep(embedding: WordEmbedding, path: Path) -> None:
@@ -300,9 +294,7 @@ def show(run: form.Run, neighbours_found: str) -> None:
         best = max(scores, key=lambda name: scores[name])
         sentence += f"; of {len(scores)} scores the best is {scores[best]:.1%} ({best})"
         shown = dict(list(scores.items())[:MOST_BARS])
-        figure, _ = new_bars(
-            "Scores of the lists", x="rank correlation, or share of right answers", values=shown
-        )
+        figure, _ = new_bars("Scores of the lists", x="rank correlation, or share of right answers", values=shown)
         caption = "Rank correlation with people's judgements, and share of analogies that are right."
         run.plot("scores", figure, caption)
         run.report.plots.insert(0, run.report.plots.pop())

@@ -118,9 +118,7 @@ def make_window(
     weights = np.rint(WEIGHT_UNIT / distances) / WEIGHT_UNIT if distance_weighting else np.ones(left + right)
     group = np.arange(left + right) if context == "list" else np.where(distances > NEAR, groups - 1, 0)
     first = group * n_types
-    columns_from_hashing = (
-        np.empty(0, dtype=np.int32) if n_contexts is None else _hash_columns(n_raw, n_contexts)
-    )
+    columns_from_hashing = np.empty(0, dtype=np.int32) if n_contexts is None else _hash_columns(n_raw, n_contexts)
     return Window(weights, first, left, right, columns_from_hashing, n_contexts or n_raw)
 
 
@@ -144,9 +142,7 @@ class RowSums(NamedTuple):
     def allocate(cls, n_columns: int) -> "RowSums":
         """Return an empty accumulator."""
         n_marks = -(-n_columns // 64)
-        return cls(
-            np.zeros(n_columns), np.zeros(n_marks, dtype=np.uint64), np.zeros(-(-n_marks // 64), np.uint64)
-        )
+        return cls(np.zeros(n_columns), np.zeros(n_marks, dtype=np.uint64), np.zeros(-(-n_marks // 64), np.uint64))
 
 
 @compiled

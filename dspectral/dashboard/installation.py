@@ -81,11 +81,7 @@ def add_page(client: "Client") -> tuple[str, str]:
         problem = query(client, client.run_on_scheduler, plugin.install)
         link = str(client.dashboard_link or "")
     except _FAILURES as error:
-        kind = (
-            "lacks dspectral or has another version"
-            if isinstance(error, ImportError)
-            else "did not accept it"
-        )
+        kind = "lacks dspectral or has another version" if isinstance(error, ImportError) else "did not accept it"
         return "", f"the scheduler {kind} ({type(error).__name__}: {error})"
     return ("", problem) if problem else (link.rpartition("/")[0] + plugin.PATH, "")
 

@@ -91,9 +91,7 @@ def _format_clock(seconds: float) -> str:
     return str(timedelta(seconds=int(seconds)))
 
 
-def _make_chips(
-    members: list[FitState], root: FitState, state: PassState | None
-) -> list[tuple[str, str, str]]:
+def _make_chips(members: list[FitState], root: FitState, state: PassState | None) -> list[tuple[str, str, str]]:
     chips = []
     if state is not None and state.started is not None and state.is_running:
         started, rate = state.started, state.get_rate()
@@ -144,9 +142,7 @@ def _count_remaining(fit: FitState) -> int:
     return max(0, fit.n_passes - max(numbers, default=0))
 
 
-def _make_bars(
-    passes: list[PassState], members: list[FitState], seconds: float
-) -> Iterator[tuple[str, float, str]]:
+def _make_bars(passes: list[PassState], members: list[FitState], seconds: float) -> Iterator[tuple[str, float, str]]:
     """Yield the bars of passes and of the client's work between them; `seconds`: its work since the last pass."""
     until = math.inf
     for state in passes:
@@ -227,9 +223,7 @@ class Card:
             self._decades.end = max(bound for _at, bound in bounds) * 10
         self._seconds.end = max(until, 1.0)
         for name, points in (("rates", root.rates.points), ("bounds", bounds)):
-            _update_source(
-                self._sources[name], [(seconds - root.since, *values) for seconds, *values in points]
-            )
+            _update_source(self._sources[name], [(seconds - root.since, *values) for seconds, *values in points])
             # A curve needs two points.
             self._plots[name].visible = sum(math.isfinite(point[1]) for point in points) > 1
 
@@ -324,9 +318,7 @@ def select_fits(record: FitHistory) -> list[FitState]:
     """Return the fits to show as cards: running ones, or else the last finished one."""
     roots = record.get_roots()
     running = [root for root in roots if root.is_running][::-1]
-    ended_roots = sorted(
-        (root for root in roots if root.until is not None), key=lambda root: root.until or 0.0
-    )
+    ended_roots = sorted((root for root in roots if root.until is not None), key=lambda root: root.until or 0.0)
     return running[:MAX_CARDS] or ended_roots[-1:]
 
 

@@ -52,11 +52,7 @@ class SpectralPlugin(SchedulerPlugin):
         """Count the tasks of running passes, and measure the memory of the workers."""
         now = time.time()
         for root, pass_state in self.record.get_running_passes():
-            groups = (
-                (pass_state.started.block_group, *pass_state.started.merge_groups)
-                if pass_state.started
-                else ()
-            )
+            groups = (pass_state.started.block_group, *pass_state.started.merge_groups) if pass_state.started else ()
             pass_state.count([_count_done(self._scheduler.task_groups.get(name)) for name in groups], now)
             # NaN interrupts the line between passes.
             root.rates.add(now, math.nan if (rate := pass_state.get_rate()) is None else rate)
@@ -68,9 +64,7 @@ class SpectralPlugin(SchedulerPlugin):
         # The bound excludes interpreters with their packages. A worker has imported them after its first merge; its
         # minimum memory since then estimates their size.
         for address in self.record.merging & memory.keys():
-            self._interpreters[address] = min(
-                memory[address], self._interpreters.get(address, memory[address])
-            )
+            self._interpreters[address] = min(memory[address], self._interpreters.get(address, memory[address]))
         all_measured = self._interpreters.keys() >= memory.keys()
         interpreters = sum(self._interpreters.values()) if all_measured else None
         bound = pass_state.memory_bound(self._scheduler.total_nthreads)

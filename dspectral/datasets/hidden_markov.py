@@ -120,9 +120,7 @@ def anchor_sentences(
     return AnchorStream(["<?>", *(f"w{i}" for i in range(1, n_types + 1))], counts, blocks, model)
 
 
-def draw_anchor_model(
-    n_states: int, n_types: int, mean_length: float, anchor_share: float, seed: int
-) -> HiddenMarkov:
+def draw_anchor_model(n_states: int, n_types: int, mean_length: float, anchor_share: float, seed: int) -> HiddenMarkov:
     """Draw parameters with distinct transitions, an anchor for each state, and other words in all states."""
     rng = np.random.default_rng([seed, n_states, n_types])
     # All states have the same end probability, so lengths are geometric. Type 0, "<?>", has probability 0.
@@ -220,9 +218,7 @@ def draw_refinement_model(n_states: int, n_types: int, mean_length: float, seed:
     return HiddenMarkov.from_arrays(rng.dirichlet(np.ones(n_states)), steps, emission, final)
 
 
-def draw_block(
-    item: tuple[int, int], *, model: HiddenMarkov, n_refinements: int, seed: int
-) -> LabeledSentences:
+def draw_block(item: tuple[int, int], *, model: HiddenMarkov, n_refinements: int, seed: int) -> LabeledSentences:
     """Draw one block; ``item`` is its number and its number of sequences."""
     ids, states, offsets = draw_sequences(model, item[1], block_generator(seed, item[0]))
     return LabeledSentences(ids, (states // n_refinements).astype(np.int32), offsets)
@@ -301,6 +297,4 @@ def _draw_words(
     ranks = np.arange(int(sizes.max()))
     emissions = np.where(ranks < sizes[:, None], 1.0 / (ranks + 1.0), 0.0)
     emissions /= emissions.sum(axis=1, keepdims=True)
-    return np.asarray(
-        np.minimum(_draw_categories(emissions[states], uniform), sizes[states] - 1) * n_classes + states
-    )
+    return np.asarray(np.minimum(_draw_categories(emissions[states], uniform), sizes[states] - 1) * n_classes + states)

@@ -48,9 +48,7 @@ def state_parameters(
     if not 1 <= n_states <= n_words:
         raise ValueError(f"n_states={n_states} must be from 1 to n_words={n_words}")
     if n_labels < 1 or concentration <= 0:
-        raise ValueError(
-            f"n_labels={n_labels} must be at least 1, and concentration={concentration} greater than 0"
-        )
+        raise ValueError(f"n_labels={n_labels} must be at least 1, and concentration={concentration} greater than 0")
     generator = np.random.default_rng(check_seed(seed))
     weights = generator.uniform(1.0, 2.0, n_states)
     words, labels = (generator.gamma(concentration, size=(size, n_states)) for size in (n_words, n_labels))
@@ -115,16 +113,12 @@ def sample_labeled_documents(
     states = generator.choice(len(parameters.weights), size=n_documents, p=parameters.weights)
     words = _draw_columns(generator, length * parameters.words, states)
     # A Poisson number of this rate is positive with the requested probability.
-    labels = _draw_columns(
-        generator, -np.log1p(-np.minimum(n_labels_each * parameters.labels, 1.0 - 1e-9)), states
-    )
+    labels = _draw_columns(generator, -np.log1p(-np.minimum(n_labels_each * parameters.labels, 1.0 - 1e-9)), states)
     labels.data[:] = 1
     return words, labels, parameters
 
 
-def _draw_columns(
-    generator: np.random.Generator, rates: NDArray[np.float64], states: NDArray[np.int64]
-) -> CSRRows:
+def _draw_columns(generator: np.random.Generator, rates: NDArray[np.float64], states: NDArray[np.int64]) -> CSRRows:
     """Draw a Poisson number for each column, with the rates (d, k) of each document's state."""
     lengths = generator.poisson(rates.sum(axis=0)[states])
     rows = np.repeat(np.arange(len(states)), lengths)
@@ -201,9 +195,7 @@ def labeled_counts(
     for name, width, mean in (("words", n_columns, row_length), ("labels", n_labels, labels_each)):
         if mean < 1:
             raise ValueError(f"a document has {mean} {name} on average, but must have at least 1")
-        draw = partial(
-            _draw, width=width, n_states=n_states, mean=mean, noise=noise, present=name == "labels"
-        )
+        draw = partial(_draw, width=width, n_states=n_states, mean=mean, noise=noise, present=name == "labels")
         shape, key = (n_rows, width), f"labelled-{name}"
         arrays.append(random_rows(draw, shape, block_rows, seed, meta=META, name=key))
     return arrays[0], arrays[1]
@@ -220,9 +212,7 @@ def _draw(
     present: bool,
 ) -> CSRRows:
     # Words and labels draw the states first, so they are the same.
-    states = np.searchsorted(
-        np.cumsum(topic_popularity(n_states))[:-1], generator.random(n_rows), side="right"
-    )
+    states = np.searchsorted(np.cumsum(topic_popularity(n_states))[:-1], generator.random(n_rows), side="right")
     if present:
         # After the states, labels continue with an independent random stream.
         generator = np.random.Generator(cast("np.random.Philox", generator.bit_generator).jumped())

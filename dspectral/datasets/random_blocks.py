@@ -106,7 +106,5 @@ def gaussian_rows(
     return random_rows(draw, (n_rows, n_columns), block_rows, seed, meta=meta, name="gaussian-rows")
 
 
-def _draw_gaussian(
-    generator: np.random.Generator, n_rows: int, *, n_columns: int, dtype: np.dtype[Any]
-) -> FloatArray:
+def _draw_gaussian(generator: np.random.Generator, n_rows: int, *, n_columns: int, dtype: np.dtype[Any]) -> FloatArray:
     return generator.standard_normal((n_rows, n_columns), dtype=dtype)

@@ -75,9 +75,7 @@ def standard_library_documents(root: Path | None = None) -> LabeledDocuments:
     root = Path(expand_path(root or sysconfig.get_path("stdlib")))
     files = _list_sources(root)
     if not files:
-        raise FileNotFoundError(
-            f"root={root} has no Python source: pass the root of a source distribution of Python"
-        )
+        raise FileNotFoundError(f"root={root} has no Python source: pass the root of a source distribution of Python")
     result = LabeledDocuments([], [], [])
     for path in files:
         name = path.relative_to(root)
@@ -139,9 +137,7 @@ def standard_library_intents(
     frequent_labels = sorted(counts, key=lambda label: (-counts[label], label))[:n_labels]
     if n_labels < 2 or len(frequent_labels) < n_labels or counts[frequent_labels[-1]] < 2:
         usable = sum(count > 1 for count in counts.values())
-        raise ValueError(
-            f"n_labels={n_labels} must be from 2 to {usable}, the number of labels with two texts"
-        )
+        raise ValueError(f"n_labels={n_labels} must be from 2 to {usable}, the number of labels with two texts")
     generator = np.random.default_rng(check_seed(seed))
     intents = Intents([], [], [], [], [])
     for label in frequent_labels:  # stratified split
@@ -154,9 +150,7 @@ def standard_library_intents(
             side[0].append(texts_by_key[keys[i]])
             side[1].append(label)
     label_set = set(frequent_labels)
-    intents.unlabeled_texts.extend(
-        texts_by_key[key] for key, label in labels_by_key.items() if label not in label_set
-    )
+    intents.unlabeled_texts.extend(texts_by_key[key] for key, label in labels_by_key.items() if label not in label_set)
     return intents
 
 
@@ -210,9 +204,7 @@ def _iter_comments(lines: list[str], tree: ast.Module) -> Iterator[str]:
     for node in _iterate_nodes(tree, file_texts):
         if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno is not None:
             in_string.update(range(node.lineno + 1, node.end_lineno + 1))
-    comments = {
-        number for number in file_texts if number not in in_string and not texts[number - 1].startswith("#!")
-    }
+    comments = {number for number in file_texts if number not in in_string and not texts[number - 1].startswith("#!")}
     comment: list[str] = []
     for number, text in enumerate(texts, start=1):
         if number in comments:

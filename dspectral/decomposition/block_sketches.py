@@ -36,9 +36,7 @@ class BlockSketch(NamedTuple):
     error: float
 
 
-def shrink_values(
-    values: Doubles, capacity: int, dtype: DTypeLike, n_terms: int = 1
-) -> tuple[Doubles, float]:
+def shrink_values(values: Doubles, capacity: int, dtype: DTypeLike, n_terms: int = 1) -> tuple[Doubles, float]:
     """Subtract the first eigenvalue beyond `capacity` from all and drop values below rounding; return also the error.
 
     The ``capacity + 1`` largest values lose the same amount, so ``(capacity + 1) * error`` is at most the energy lost,
@@ -63,9 +61,7 @@ def shrink_stack(parts: list[FloatArray], capacity: int) -> BlockSketch:
     if n_rows <= capacity:
         return BlockSketch(np.concatenate(parts), 0.0)
     if n_columns < n_rows:
-        gram = sum(
-            (np.asarray(part.T @ part, dtype=np.float64) for part in parts), np.zeros((n_columns,) * 2)
-        )
+        gram = sum((np.asarray(part.T @ part, dtype=np.float64) for part in parts), np.zeros((n_columns,) * 2))
         return shrink_gram(gram, capacity, parts[0].dtype, n_terms=n_rows)
     # Fewer rows than columns: B = sqrt(kept / values) U'S does not need the right singular vectors.
     values, vectors = eigh_descending(row_gram(*parts))

@@ -199,9 +199,7 @@ class Decomposition(
         """Fit the components; in one pass if `grows`, which allows ``partial_fit``."""
         X, options = self._prepare(X, grows=grows)
         is_share = _is_share(self.n_components)
-        return self._finish(
-            options, self._fit_share(X, options, grows=grows) if is_share else spectrum(X, options)
-        )
+        return self._finish(options, self._fit_share(X, options, grows=grows) if is_share else spectrum(X, options))
 
     def _prepare(self, X: RowsLike, *, grows: bool = False) -> tuple[CheckedRows, SVDOptions]:
         """Return validated rows and the solver options."""
@@ -303,17 +301,13 @@ class Decomposition(
         # Only the new rows are read. The summary of the old rows determines the size and the centering.
         engine.expect_passes(1)
         size = getattr(summary, "size", None)
-        summarize_block: Any = block_summarizer(
-            options._replace(sketch_size=size), self.solver_, center=summary.center
-        )
+        summarize_block: Any = block_summarizer(options._replace(sketch_size=size), self.solver_, center=summary.center)
         if isinstance(summary, NystromSketch) and summary.basis is not None:
             summarize_block = nystrom_summarizer(summary.basis, summary.seed)
         whole: Any = summary.merge(engine.summarize(X, summarize_block=summarize_block, name="sketch"))
         max_components = min(n_rows, X.shape[1], size or n_rows)
         if _is_share(self.n_components):
-            self._truncate_to_share(
-                spectrum_from_summary(whole, options._replace(n_components=max_components))
-            )
+            self._truncate_to_share(spectrum_from_summary(whole, options._replace(n_components=max_components)))
             return self
         options = options if self.n_components is not None else options._replace(n_components=max_components)
         self._set(pad_components(spectrum_from_summary(whole, options), options))
@@ -410,9 +404,7 @@ class Decomposition(
         variances, degrees = np.maximum(result.variances, 0.0), max(1, result.n_rows - self._ddof)
         self.explained_variance_ = variances / degrees
         # If all rows are equal up to rounding, no direction explains any variance.
-        self.explained_variance_ratio_ = variances / (
-            result.scatter if result.scatter > result.noise_floor else np.inf
-        )
+        self.explained_variance_ratio_ = variances / (result.scatter if result.scatter > result.noise_floor else np.inf)
         n_rest = min(result.n_rows, result.axes.shape[1]) - len(result.axes)
         residual_variance = max(0.0, result.scatter / degrees - float(self.explained_variance_.sum()))
         self.noise_variance_ = residual_variance / n_rest if n_rest > 0 else 0.0

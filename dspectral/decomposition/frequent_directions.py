@@ -101,9 +101,9 @@ def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: Doubles | None) 
         gram += float(mean @ mean) - mean_products[:, None] - mean_products[None, :]
     values, vectors = eigh_descending(gram)
     shrunk_values, error = shrink_values(values, capacity, rows.dtype)
-    weights = (
-        vectors[:, : len(shrunk_values)] * np.sqrt(shrunk_values / values[: len(shrunk_values)])
-    ).astype(rows.dtype)
+    weights = (vectors[:, : len(shrunk_values)] * np.sqrt(shrunk_values / values[: len(shrunk_values)])).astype(
+        rows.dtype
+    )
     sketch = np.ascontiguousarray(sparse_products.transpose_times(rows, weights).T)
     if mean is not None:
         sketch -= np.outer(weights.sum(axis=0), mean).astype(sketch.dtype)
@@ -177,23 +177,17 @@ class FrequentDirections(NamedTuple):
         """
         # A block should have at least twice the bytes of its sketch; in smaller ones the basis dominates the work.
         summary = (size * block.itemsize + 8) * block.n_columns
-        sketch_bytes = (
-            summary if block.n_rows > size else (block.n_rows * block.itemsize + 8) * block.n_columns
-        )
+        sketch_bytes = summary if block.n_rows > size else (block.n_rows * block.itemsize + 8) * block.n_columns
         # With few columns the sketch is computed from a Gram matrix, without a basis.
         small = block.n_columns <= max(EXACT_SIDE, 2 * size)
         gram = 24 * block.n_columns**2 if small else 0
         copied_bytes = 0 if small else 2 * summary
         dense = (2 + center) * block.n_rows * block.n_columns * block.itemsize
         copies = min(copied_bytes, MAX_COPIED_BYTES) if block.is_sparse else dense
-        return MemoryEstimate(
-            summary, int(WORK_FACTOR * sketch_bytes) + gram + copies, copied_bytes, is_sketch=True
-        )
+        return MemoryEstimate(summary, int(WORK_FACTOR * sketch_bytes) + gram + copies, copied_bytes, is_sketch=True)
 
     @classmethod
-    def from_block(
-        cls, rows: Rows, *, size: int, shrink: Shrink = "full", center: bool = False, seed: int = 0
-    ) -> Self:
+    def from_block(cls, rows: Rows, *, size: int, shrink: Shrink = "full", center: bool = False, seed: int = 0) -> Self:
         """Sketch one block of shape (n, d); raise ValueError if `size` is too small or an entry is not finite."""
         if rows.dtype != np.float32:
             rows = rows.astype(np.float64, copy=False)
@@ -205,14 +199,10 @@ class FrequentDirections(NamedTuple):
             rows = rows.astype(np.float64)
         if mean is None:
             block_sketch = sketch_block(rows, n_kept_rows, seed=seed)
-            return cls(
-                block_sketch.rows, size, shrink, n_rows, sum_rows(rows), center, energy, block_sketch.error
-            )
+            return cls(block_sketch.rows, size, shrink, n_rows, sum_rows(rows), center, energy, block_sketch.error)
         # Centering the Gram matrix of sparse rows far from the origin cancels most of it, but not its rounding. Dense
         # rows are centered before the product.
-        mean_rounding = (
-            mean_rounding_bound(scatter, energy) if is_dense(rows) else sum_rounding_bound(n_rows, energy)
-        )
+        mean_rounding = mean_rounding_bound(scatter, energy) if is_dense(rows) else sum_rounding_bound(n_rows, energy)
         block_sketch = BlockSketch(np.zeros((0, rows.shape[1]), dtype=rows.dtype), scatter)
         if is_dense(rows) or scatter > mean_rounding:
             block_sketch = sketch_block(rows, n_kept_rows, mean=mean, seed=seed)
@@ -263,9 +253,7 @@ class FrequentDirections(NamedTuple):
             mean_rounding = mean_rounding_bound(energy, float(total @ total) / n_rows, n_rows)
             mean_rounding += sum_rounding_bound(n_rows, energy)
             error += 8.0 * float(np.finfo(dtype).eps) * energy + mean_rounding
-        return self._replace(
-            sketch=merged_sketch.rows, n_rows=n_rows, total=total, energy=energy, error=error
-        )
+        return self._replace(sketch=merged_sketch.rows, n_rows=n_rows, total=total, energy=energy, error=error)
 
     @property
     def mean(self) -> Doubles:

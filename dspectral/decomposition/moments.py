@@ -185,9 +185,7 @@ class GramProduct(NamedTuple):
     projected_total: Doubles | None = None
 
     @classmethod
-    def estimate_block_memory(
-        cls, block: BlockSize, *, factor: FloatArray, **_settings: object
-    ) -> MemoryEstimate:
+    def estimate_block_memory(cls, block: BlockSize, *, factor: FloatArray, **_settings: object) -> MemoryEstimate:
         """Return the memory estimate of a block: the product, and that of the block with Z."""
         summary = factor.nbytes + 8 * block.n_columns
         return MemoryEstimate(
@@ -239,12 +237,8 @@ class GramProduct(NamedTuple):
         """
         summaries = [summary for summary in (self, *others) if summary.n_rows] or [self]
         if len({summary.product.dtype for summary in summaries}) > 1:
-            summaries = [
-                summary._replace(product=summary.product.astype(np.float64)) for summary in summaries
-            ]
-        projected_totals = [
-            summary.projected_total for summary in summaries if summary.projected_total is not None
-        ]
+            summaries = [summary._replace(product=summary.product.astype(np.float64)) for summary in summaries]
+        projected_totals = [summary.projected_total for summary in summaries if summary.projected_total is not None]
         if len(projected_totals) < len(summaries):  # mixed blocks: use uncentered products for all
             return add_fields(*(summary.undo_centering() for summary in summaries))
         if len(summaries) == 1:
@@ -270,9 +264,7 @@ class GramProduct(NamedTuple):
             return self
         mean = self.total / self.n_rows
         product = self.product + np.outer(mean, self.projected_total).astype(self.product.dtype)
-        return self._replace(
-            energy=self.energy + float(mean @ self.total), product=product, projected_total=None
-        )
+        return self._replace(energy=self.energy + float(mean @ self.total), product=product, projected_total=None)
 
 
 class AllRows(NamedTuple):
@@ -380,9 +372,7 @@ def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
     tall[side.columns] = axes * signs
     variances = values
     if not center and dense:
-        variances = sum(
-            (np.square(y @ tall).sum(axis=0) for y in iter_dense_panels(rows, mean)), 0.0 * values
-        )
+        variances = sum((np.square(y @ tall).sum(axis=0) for y in iter_dense_panels(rows, mean)), 0.0 * values)
     elif not center:  # over occurring columns only, which are few for hashed text
         variances = values - n_rows * (mean[side.columns] @ axes) ** 2
     scatter_fields = variances, scatter, noise_floor, float(resolution)
@@ -458,9 +448,7 @@ class _ShorterSide:
         """Return the triangular factor of a QR decomposition of the (centered) rows or their transpose."""
         factor, shift = np.zeros((0, self.length)), 0.0 if self.shift is None else self.shift
         for panel_rows in (
-            (panel.T for _, panel in self._iter_tiles())
-            if self.by_rows
-            else iter_dense_panels(self.rows, shift)
+            (panel.T for _, panel in self._iter_tiles()) if self.by_rows else iter_dense_panels(self.rows, shift)
         ):
             factor = triangular_factor(factor, panel_rows)
         return factor

@@ -112,8 +112,7 @@ class NystromSketch(NamedTuple):
                 "equal ones: start with one sketch, and add rows to it by partial_fit"
             )
         products, probes = (
-            getattr(self, name).merge(*(getattr(part, name) for part in others))
-            for name in ("products", "probes")
+            getattr(self, name).merge(*(getattr(part, name) for part in others)) for name in ("products", "probes")
         )
         return type(self)(bases[0] if bases else None, self.seed, products, probes)
 

@@ -24,9 +24,7 @@ MARGIN = 64.0
 def draw_random_signs(n_rows: int, n_columns: int, seed: int) -> NDArray[np.int32]:
     """Draw columns and signs of the entries of Omega. Shapes: returns (n_rows, 4)."""
     # One integer per entry: the column in the upper bits, the sign in the lowest bit.
-    return np.random.default_rng(operator.index(seed)).integers(
-        2 * n_columns, size=(n_rows, N_SIGNS), dtype=np.int32
-    )
+    return np.random.default_rng(operator.index(seed)).integers(2 * n_columns, size=(n_rows, N_SIGNS), dtype=np.int32)
 
 
 @compiled

@@ -308,9 +308,7 @@ def spectrum(X: "CheckedRows | HoldsRows", options: SVDOptions, *, is_last: bool
         summarize_block = block_summarizer(
             options, solver, center=True if engine.has_few_zeros(X, DENSE_SHARE) else None
         )
-        result = spectrum_from_summary(
-            engine.summarize(X, summarize_block=summarize_block, name="sketch"), options
-        )
+        result = spectrum_from_summary(engine.summarize(X, summarize_block=summarize_block, name="sketch"), options)
     return pad_components(result, options)
 
 
@@ -329,9 +327,7 @@ def pilot_basis(X: "CheckedRows | HoldsRows", options: SVDOptions) -> FloatArray
     return find_pilot_basis(rows, width, center=options.center, seed=options.seed, dtype=options.dtype)
 
 
-def nystrom_summarizer(
-    basis: FloatArray, seed: int, *, is_estimate: bool = False
-) -> Callable[..., NystromSketch]:
+def nystrom_summarizer(basis: FloatArray, seed: int, *, is_estimate: bool = False) -> Callable[..., NystromSketch]:
     """Return the function that summarizes a block by its products with a basis (d, l) and random probes."""
     empty = np.broadcast_to(np.zeros(()), (len(basis), N_PROBES))
     probes = empty if is_estimate or engine.is_dry_run() else draw_probes(len(basis), seed)
@@ -343,9 +339,7 @@ def pad_components(result: Spectrum, options: SVDOptions) -> Spectrum:
     missing = options.n_components - len(result.values)
     if missing <= 0:
         return result
-    advice = (
-        "" if result.resolution < FINEST_RESOLUTION else ", or use solver='full' for smaller singular values"
-    )
+    advice = "" if result.resolution < FINEST_RESOLUTION else ", or use solver='full' for smaller singular values"
     warn(
         f"n_components is {options.n_components}, but the numerical rank of the {result.n_rows} row(s) is "
         f"{len(result.values)} (solver {result.solver!r} "
@@ -391,16 +385,11 @@ def spectrum_from_summary(summary: UpdatableSummary, options: SVDOptions) -> Spe
     added = int(is_centered) - int(options.center)
     energy = max(0.0, summary.energy + added * mean_energy)
     scatter = summary.energy if is_centered else max(0.0, summary.energy - mean_energy)
-    noise_floor = (
-        mean_noise_floor(n_rows, mean_energy) if is_centered else sum_rounding_bound(n_rows, summary.energy)
-    )
+    noise_floor = mean_noise_floor(n_rows, mean_energy) if is_centered else sum_rounding_bound(n_rows, summary.energy)
     as_row = math.sqrt(n_rows) * mean[None, :]
     # The certificate assumes that all sums round to the same side, also those of uncentered rows.
     formed = max(energy, summary.energy)
-    error = (
-        product_rounding_bound(n_rows, formed, np.float64)
-        + mean_rounding_bound(scatter, mean_energy) * is_centered
-    )
+    error = product_rounding_bound(n_rows, formed, np.float64) + mean_rounding_bound(scatter, mean_energy) * is_centered
     # Random rounding of sums of n products, relative to the largest value.
     share = rounding_floor(np.ones(1), np.float64) * max(1.0, math.sqrt(n_rows) / 16.0)
     centering_rounding = share * summary.energy * (added < 0)
@@ -426,9 +415,7 @@ def spectrum_from_summary(summary: UpdatableSummary, options: SVDOptions) -> Spe
         squared_norms = np.square(summary.sketch @ axes.T).sum(axis=0) if added > 0 else values
     if centering_rounding and len(values):
         resolution = max(resolution, math.sqrt(min(1.0, centering_rounding / values[0])))
-    variances = (
-        values if options.center else squared_norms if is_centered else values - n_rows * (axes @ mean) ** 2
-    )
+    variances = values if options.center else squared_norms if is_centered else values - n_rows * (axes @ mean) ** 2
     axes = fix_signs(axes.astype(options.dtype, copy=False))
     certificate = Certificate.from_bounds(error, energy, k * error)
     lost_share = k * summary.error / energy if isinstance(summary, FrequentDirections) and energy else 0.0
@@ -507,13 +494,9 @@ def krylov_steps(
         if to_tol or not is_last:
             space = space.extend(product)
         if to_tol or is_last:
-            best, bounds = (
-                space.approximation_and_bounds(k, -(-width // 3)) if to_tol else (space.close(product), None)
-            )
+            best, bounds = space.approximation_and_bounds(k, -(-width // 3)) if to_tol else (space.close(product), None)
             values = best.values / scale
-            rounding = product_rounding_bound(
-                gram_product.n_rows, max(energy, gram_product.energy), options.dtype
-            )
+            rounding = product_rounding_bound(gram_product.n_rows, max(energy, gram_product.energy), options.dtype)
             mean_rounding = mean_rounding_bound(gram_product.energy, mean_energy) * (
                 gram_product.projected_total is not None
             )
@@ -537,9 +520,7 @@ def krylov_steps(
     def get_axes(k: int) -> FloatArray:
         return best.rows(1.0 / np.sqrt(best.values[:k]), consume=True)
 
-    yield spectrum_from_products(
-        get_axes, values, gram_product, options, certificate, lost_share, "krylov", n_reads
-    )
+    yield spectrum_from_products(get_axes, values, gram_product, options, certificate, lost_share, "krylov", n_reads)
 
 
 def nystrom_spectrum(sketch: NystromSketch, options: SVDOptions) -> Spectrum:
@@ -557,9 +538,7 @@ def nystrom_spectrum(sketch: NystromSketch, options: SVDOptions) -> Spectrum:
     values, bounds = best.values / scale, best.bounds / scale
     # Products with probes and the error that they show are computed in double precision; the trace of the error is not.
     sum_rounding = mean_rounding_bound(gram_product.energy, mean_energy) * sketch.center
-    exact = best.amplification * (
-        product_rounding_bound(gram_product.n_rows, formed, np.float64) + sum_rounding
-    )
+    exact = best.amplification * (product_rounding_bound(gram_product.n_rows, formed, np.float64) + sum_rounding)
     rounding = product_rounding_bound(gram_product.n_rows, formed, dtype) + sum_rounding
     residual_energy = max(0.0, energy - math.fsum(values))
     certificate = Certificate.from_bounds(
@@ -599,14 +578,10 @@ def spectrum_from_products(
     )
     k = min(options.n_components, int(np.sum(values > floor)))
     axes, values = orthonormalize_axes(get_axes(k)), values[:k]
-    scatter = (
-        energy if options.center else gram_product.energy if is_centered else max(0.0, energy - mean_energy)
-    )
+    scatter = energy if options.center else gram_product.energy if is_centered else max(0.0, energy - mean_energy)
     variances = values if options.center else values - n_rows * (axes @ mean) ** 2
     noise_floor = (
-        mean_noise_floor(n_rows, mean_energy)
-        if is_centered
-        else sum_rounding_bound(n_rows, gram_product.energy)
+        mean_noise_floor(n_rows, mean_energy) if is_centered else sum_rounding_bound(n_rows, gram_product.energy)
     )
     statistics = variances, scatter, noise_floor, math.sqrt(floor / values[0]) if k else 1.0, lost_share
     return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, n_reads, None, *statistics)

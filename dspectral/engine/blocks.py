@@ -91,9 +91,7 @@ def as_dask_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
             f"X is a {type(X).__name__}, but must be an array, a SciPy sparse matrix, a Dask array or a store"
         )
     if array.ndim != 2:
-        raise ValueError(
-            f"X has {array.ndim} dimension(s), but must have 2: reshape it to (n_rows, n_columns)"
-        )
+        raise ValueError(f"X has {array.ndim} dimension(s), but must have 2: reshape it to (n_rows, n_columns)")
     if len(array.chunks[1]) > 1:
         raise ValueError(
             f"the Dask array has {len(array.chunks[1])} column chunks, but a block must hold whole rows: call "
@@ -221,9 +219,7 @@ def check_block(block: Any, declared: DeclaredBlock) -> Any:
         raise ValueError("it is a masked array, but entries must not be missing: fill them first")
     if not is_sparse(block):
         if not isinstance(block, np.ndarray):
-            raise ValueError(
-                f"it is a {type(block).__name__}, but it must be an ndarray or a SciPy sparse matrix"
-            )
+            raise ValueError(f"it is a {type(block).__name__}, but it must be an ndarray or a SciPy sparse matrix")
         block = np.asarray(block)  # a numpy.matrix has another product
     n_rows, n_columns, dtype = declared
     if block.shape != (n_rows, n_columns):
@@ -395,9 +391,7 @@ def block_tasks(
                     *(task_ref(keys_by_stream[number]) for number in block_group),
                 )
             sizes = tuple(arrays[0].chunks[0][number] for number in block_group)
-        graph[key] = make_task(
-            key, call_on_blocks, task_ref(shared), first, shapes, sizes, *map(task_ref, read)
-        )
+        graph[key] = make_task(key, call_on_blocks, task_ref(shared), first, shapes, sizes, *map(task_ref, read))
         tree[key] = block_keys
     return graph, tree
 

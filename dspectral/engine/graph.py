@@ -217,9 +217,7 @@ class GraphTokenizer:
         if func is _execute_subgraph:
             inner, result, names, *inputs = node.args
             subgraph = GraphTokenizer(inner, self._digest)
-            subgraph._digests |= {
-                name: self._tokenize_node(value) for name, value in zip(names, inputs, strict=True)
-            }
+            subgraph._digests |= {name: self._tokenize_node(value) for name, value in zip(names, inputs, strict=True)}
             return subgraph.tokenize(result)
         # Tuples, lists and dicts in a graph are tasks that collect their elements.
         function = type(node).__name__ if isinstance(node, NestedContainer) else func

@@ -146,9 +146,7 @@ def summarize(
     """
     fan_in = get_fan_in() if fan_in is None else fan_in
     if fan_in < 2:
-        raise ValueError(
-            f"fan_in={fan_in} must be at least 2, the smallest number of summaries that a merge combines"
-        )
+        raise ValueError(f"fan_in={fan_in} must be at least 2, the smallest number of summaries that a merge combines")
     is_local = all(is_in_memory(stream) for stream in streams)
     arrays: list[da.Array] = []
     for stream in streams:
@@ -163,9 +161,7 @@ def summarize(
             context, arrays, summarize_block, fan_in, name, is_local, cache, damaged, blocks, finish
         )
         try:
-            with _pass_context(
-                context, result.dask, pass_info, pass_memory, is_local=is_local
-            ) as compute_options:
+            with _pass_context(context, result.dask, pass_info, pass_memory, is_local=is_local) as compute_options:
                 (summary,) = dask.compute(result, **compute_options)
         except CheckpointError as error:
             message, path = error.args
@@ -193,9 +189,7 @@ def _build_pass_graph(
     # Keys are new in each pass, because a scheduler reuses the result of an earlier task with the same key.
     label = new_block_layer(name)
     block_groups = (
-        group_blocks(summarize_block, arrays)
-        if blocks is None
-        else [range(block, block + 1) for block in blocks]
+        group_blocks(summarize_block, arrays) if blocks is None else [range(block, block + 1) for block in blocks]
     )
     run = label.rpartition("-")[2]
     graph, tree = block_tasks(summarize_block, arrays, label, block_groups)
@@ -220,13 +214,9 @@ def _build_pass_graph(
     merge = partial(merge_and_emit, fit, run) if emit_from_workers else merge_on_level
     root = add_merge_tree(graph, tree, fan_in, run, merge)
     if cache is not None:
-        checkpoints = Checkpoints(
-            CheckpointFolder(*cache), summarize_block, get_machine_kinds(client), damaged
-        )
+        checkpoints = Checkpoints(CheckpointFolder(*cache), summarize_block, get_machine_kinds(client), damaged)
         graph, root = checkpoints.rewrite(graph, tree, root)
-        n_blocks, n_merges = (
-            sum(key in graph for key in keys) for keys in (leaves, list(tree)[len(leaves) :])
-        )
+        n_blocks, n_merges = (sum(key in graph for key in keys) for keys in (leaves, list(tree)[len(leaves) :]))
         pass_info = pass_info._replace(
             n_kept=pass_info.n_blocks - n_blocks, n_kept_merges=pass_info.n_merges - n_merges
         )
@@ -248,9 +238,7 @@ def check_pass_memory(X: Stream, summarize_block: Callable[..., S], name: str) -
     """Raise an error if a later pass, with arguments that are not computed yet, does not fit in memory."""
     is_local = is_in_memory(X)
     arrays = [as_row_chunks(X, name, is_local=is_local)]
-    pass_memory = estimate_pass_memory(
-        summarize_block, arrays, group_blocks(summarize_block, arrays), get_fan_in()
-    )
+    pass_memory = estimate_pass_memory(summarize_block, arrays, group_blocks(summarize_block, arrays), get_fan_in())
     # Computing the arguments takes as much again as they hold.
     check_memory(pass_memory, _get_client(is_local=is_local), name, 2 * pass_memory.bound)
 
@@ -285,9 +273,7 @@ def map_rows(
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
     if isinstance(X, Blocks):
         if n_rows is None or len(n_rows) != len(X.items):
-            raise ValueError(
-                f"n_rows={n_rows} must have one number of rows for each of the {len(X.items)} blocks"
-            )
+            raise ValueError(f"n_rows={n_rows} must have one number of rows for each of the {len(X.items)} blocks")
         array, sizes = blocks_as_array(X, f"{name}-read-{uuid4().hex}"), tuple(n_rows)
     else:
         array = as_dask_rows(X)

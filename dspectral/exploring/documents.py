@@ -59,9 +59,7 @@ def compute_points(store: CountStore, space: Space, rows: NDArray[np.int64]) -> 
         local_rows = rows[(rows >= first) & (rows < first + block.n_rows)] - first
         if len(local_rows):
             items.append((block, local_rows))
-    return np.concatenate(
-        run_tasks(partial(_compute_points_in_block, space=space), items, name="project-documents")
-    )
+    return np.concatenate(run_tasks(partial(_compute_points_in_block, space=space), items, name="project-documents"))
 
 
 def _compute_points_in_block(item: tuple[BlockInfo, NDArray[np.int64]], *, space: Space) -> FloatArray:
@@ -76,9 +74,7 @@ def find_nearest_documents(store: CountStore, space: Space, queries: FloatArray,
     return candidates[0].merge(*candidates[1:])
 
 
-def _find_nearest_in_block(
-    item: tuple[BlockInfo, int], *, space: Space, queries: FloatArray, n: int
-) -> Nearest:
+def _find_nearest_in_block(item: tuple[BlockInfo, int], *, space: Space, queries: FloatArray, n: int) -> Nearest:
     block, first = item
     points = space.points(block)
     nonzero = np.flatnonzero(points.any(axis=1))
@@ -114,9 +110,7 @@ def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: TextInput) -> 
     return [document for documents in run_tasks(read, items, name="read-excerpts") for document in documents]
 
 
-def _read_from_range(
-    item: tuple[FileRange, NDArray[np.int64]], *, read_options: ReadOptions
-) -> list[tuple[str, str]]:
+def _read_from_range(item: tuple[FileRange, NDArray[np.int64]], *, read_options: ReadOptions) -> list[tuple[str, str]]:
     file_range, rows = item
     documents: list[tuple[str, str]] = []
     first = 0  # the number of documents before this block
@@ -141,9 +135,7 @@ def cut_excerpt(text: str, topic_words: Collection[str] = (), *, max_chars: int 
         return text
     words = list(word_pattern().finditer(text))
     n_hits_before = np.cumsum([0, *(word[0].lower() in topic_words for word in words)])
-    starts, ends = (
-        np.array([position(word) for word in words] or [0]) for position in (re.Match.start, re.Match.end)
-    )
+    starts, ends = (np.array([position(word) for word in words] or [0]) for position in (re.Match.start, re.Match.end))
     # Windows begin at a word. Take the middle of the first run of windows that have most hits.
     last = np.searchsorted(ends, starts + max_chars, side="right")
     n_hits = n_hits_before[np.minimum(last, len(words))] - n_hits_before[: len(starts)]

@@ -185,9 +185,7 @@ def explore(  # noqa: PLR0913  options of the reader
         min_count = min_count or get_default_min_count(corpus.n_tokens)
         words = FrequentWords.from_corpus(corpus, min_count=min_count, n_words=sizes.n_words, clean=rules)
         if not words.n_tokens:
-            raise ValueError(
-                f"{'texts' if n_texts else ', '.join(paths)} must hold at least one word, but has none"
-            )
+            raise ValueError(f"{'texts' if n_texts else ', '.join(paths)} must hold at least one word, but has none")
         name = _get_title(paths[0])
         title = name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
         title = title if texts is None else f"{n_texts:,} texts"
@@ -227,9 +225,7 @@ def _resolve_sources(
     """Return the paths to read; texts in memory are written to one file first, and counted."""
     paths = [expand_path(s) for s in ([sources] if isinstance(sources, str | PathLike) else sources)]
     if bool(paths) == (texts is not None):
-        raise ValueError(
-            "exactly one of sources (paths of text files) and texts (an iterable of str) must be given"
-        )
+        raise ValueError("exactly one of sources (paths of text files) and texts (an iterable of str) must be given")
     if texts is None:
         return paths, 0
     if isinstance(texts, str | bytes):
@@ -282,9 +278,7 @@ def _get_fields(read_options: ReadOptions, *names: str) -> dict[str, Any]:
 
 def _record_settings(read_options: ReadOptions, min_count: int, seed: int) -> dict[str, Any]:
     """Return the settings for the page, without options of file systems, which may hold secrets."""
-    source = {
-        name: value for name, value in _get_fields(read_options, *SOURCE_FIELDS).items() if value is not None
-    }
+    source = {name: value for name, value in _get_fields(read_options, *SOURCE_FIELDS).items() if value is not None}
     sizes = {
         "block_bytes": read_options.block_bytes,
         "errors": read_options.errors,
@@ -353,14 +347,10 @@ def _analyze_words(
             f"vectors and classes need at least {8 * MIN_CLUSTERS} words, but the text has {len(words.words) - 1}"
         )
     elif not documents.has_pairs:
-        exploration.missing["words"] = (
-            "vectors and classes need sentences of two words, but every sentence has one"
-        )
+        exploration.missing["words"] = "vectors and classes need sentences of two words, but every sentence has one"
     else:
         with stages.measure("Learn word vectors", TOKENS):
-            embedding = WordEmbedding(sizes.n_dimensions, window=5, random_state=seed).fit(
-                words.get_sentences()
-            )
+            embedding = WordEmbedding(sizes.n_dimensions, window=5, random_state=seed).fit(words.get_sentences())
         with stages.measure("Compute nearest words and the map of words", "vectors"):
             exploration.space = steps.make_word_space(embedding, sizes, seed=seed)
         with stages.measure("Cluster the words", TOKENS):
@@ -372,10 +362,7 @@ def _check_tokenization(words: FrequentWords, tokenizer: str) -> str:
     """Return a warning if tokens are probably not words, and a tokenizer to use; empty if they are."""
     if tokenizer in ("words", "language") and words.corpus.provenance["corpus"]["tokens"] == CHARACTERS:
         initials = [word[0] for word in words.words[1:]]
-        weights = [
-            sum(words.counts[1:][[low <= letter <= high for letter in initials]])
-            for low, high, _ in TOKENIZERS
-        ]
+        weights = [sum(words.counts[1:][[low <= letter <= high for letter in initials]]) for low, high, _ in TOKENIZERS]
         # Japanese comes first: it also uses Chinese characters.
         advice = [text for (*_, text), n in zip(TOKENIZERS, weights, strict=True) if 5 * n > sum(weights)]
         return (

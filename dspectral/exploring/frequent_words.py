@@ -23,9 +23,7 @@ SENTENCE_ENDS = frozenset(
     "\u104a\u104b\u1362\u1364\u1365\u1366\u1367\u17d4\u17d5\u17d6"
 )
 """Tokens that end a sentence."""
-ABBREVIATIONS = frozenset(
-    ("mr", "mrs", "ms", "dr", "st", "prof", "rev", "hon", "capt", "col", "vs", "e", "g", "i")
-)
+ABBREVIATIONS = frozenset(("mr", "mrs", "ms", "dr", "st", "prof", "rev", "hon", "capt", "col", "vs", "e", "g", "i"))
 """Words whose full stop does not end a sentence."""
 
 
@@ -76,9 +74,7 @@ class FrequentWords(NamedTuple):
         word_ids = np.where(is_word, 0, -1).astype(np.int32)
         word_ids[word_types] = np.arange(1, len(word_types) + 1)
         sets = (SENTENCE_ENDS, frozenset("."), ABBREVIATIONS)
-        masks = (
-            np.fromiter((token in members for token in tokens), np.bool_, len(tokens)) for members in sets
-        )
+        masks = (np.fromiter((token in members for token in tokens), np.bool_, len(tokens)) for members in sets)
         kinds = TokenKinds(word_ids, *masks)
         types = np.concatenate([[0], word_types])
         words = [RARE, *(tokens[i] for i in word_types.tolist())]

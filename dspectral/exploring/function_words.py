@@ -60,9 +60,7 @@ class NeighborSets(NamedTuple):
     def merge(self, *others: Self) -> Self:
         """Return the sets of all sentences."""
         summaries = (self, *others)
-        left, right = (
-            np.bitwise_or.reduce([getattr(part, name) for part in summaries]) for name in ("left", "right")
-        )
+        left, right = (np.bitwise_or.reduce([getattr(part, name) for part in summaries]) for name in ("left", "right"))
         n_left, n_right = (
             np.sum([getattr(part, name) for part in summaries], axis=0) for name in ("n_left", "n_right")
         )

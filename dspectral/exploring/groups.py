@@ -38,15 +38,11 @@ class DocumentGroups(NamedTuple):
     codes: NDArray[np.int32]
 
 
-def read_groups(
-    by: str | Sequence[str], sources: list[str], read_options: ReadOptions, n_texts: int
-) -> DocumentGroups:
+def read_groups(by: str | Sequence[str], sources: list[str], read_options: ReadOptions, n_texts: int) -> DocumentGroups:
     """Return the groups of documents, by a column of the sources, or by one value for each text."""
     if isinstance(by, str):
         if n_texts or read_options.field is None:
-            raise ValueError(
-                f"by={by!r} must be None without field=; for texts in memory pass one value for each text"
-            )
+            raise ValueError(f"by={by!r} must be None without field=; for texts in memory pass one value for each text")
         # As ids are read: missing texts that are left out have no group.
         options = read_options._replace(field=by, text_field=read_options.field, unit=None)
         ranges = open_text(sources, options, is_ids=True).ranges
@@ -62,9 +58,7 @@ def read_groups(
     return DocumentGroups(by if isinstance(by, str) else "group", names, is_time, group_of_value[codes])
 
 
-def _read_values(
-    file_range: FileRange, *, read_options: ReadOptions
-) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
+def _read_values(file_range: FileRange, *, read_options: ReadOptions) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
     """Return the distinct values of a column, and the index of the value of each record."""
     values = [
         block.text(i).decode(errors="replace")
@@ -74,9 +68,7 @@ def _read_values(
     return np.unique(np.array(values, dtype=object), return_inverse=True)
 
 
-def group_values(
-    values: list[str], counts: NDArray[np.int64], by: object
-) -> tuple[list[str], bool, NDArray[np.int32]]:
+def group_values(values: list[str], counts: NDArray[np.int64], by: object) -> tuple[list[str], bool, NDArray[np.int32]]:
     """Return the names of groups, whether they are periods, and the group of each value; -1 for an empty one.
 
     >>> group_values(["2026-01-31", "2026-03-02"], np.array([1, 1]), "date")[0][::30]
@@ -117,14 +109,9 @@ def compute_topics_by(store: CountStore, topics: Topics, groups: DocumentGroups)
         raise ValueError(
             f"by={groups.column!r} has {len(groups.codes)} values, but must have {store.n_rows}, one per document"
         )
-    items = [
-        (block, groups.codes[first : first + block.n_rows])
-        for block, first in list_blocks_with_offsets(store)
-    ]
+    items = [(block, groups.codes[first : first + block.n_rows]) for block, first in list_blocks_with_offsets(store)]
     sum_block = partial(_sum_block_shares, location=store.location, topics=topics, n_groups=len(groups.names))
-    sums, counts = (
-        np.sum(parts, axis=0) for parts in zip(*run_tasks(sum_block, items, name="topics-by"), strict=True)
-    )
+    sums, counts = (np.sum(parts, axis=0) for parts in zip(*run_tasks(sum_block, items, name="topics-by"), strict=True))
     shares = sums / np.maximum(counts, 1)[:, None]
     return TopicsBy(groups.column, groups.names, groups.is_time, counts, shares)
 

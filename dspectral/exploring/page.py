@@ -206,8 +206,7 @@ class Exploration:
         size = self.size
         n_bytes = "" if size["bytes"] is None else f" ({format_size(size['bytes'])})"
         n_text_reads, n_token_reads, n_count_reads = (
-            sum(stage.passes for stage in self.stages if stage.reads == reads)
-            for reads in (TEXT, TOKENS, ROWS)
+            sum(stage.passes for stage in self.stages if stage.reads == reads) for reads in (TEXT, TOKENS, ROWS)
         )
         memory = f", peak memory {format_size(self.peak_memory_bytes)}" if self.peak_memory_bytes else ""
         return (
@@ -221,9 +220,7 @@ def render_page(exploration: Exploration) -> str:
     """Return the HTML page of an exploration."""
     word_ids = {word: i for i, word in enumerate(exploration.vocabulary.words)}
     topic_words = list(dict.fromkeys(word_ids[topic.words[0]] for topic in exploration.topics))
-    n_selectable = (
-        0 if exploration.space is None else len(exploration.space.points) or len(exploration.space.near)
-    )
+    n_selectable = 0 if exploration.space is None else len(exploration.space.points) or len(exploration.space.near)
     bokeh = Resources(mode="inline", components=["bokeh"])
     return ENVIRONMENT.get_template("page.html").render(
         exploration=exploration,
@@ -264,9 +261,7 @@ def get_page_data(exploration: Exploration) -> dict[str, Any]:
         data["codes"] = classes.codes[: len(data["words"])]
     if exploration.documents is not None:
         documents = exploration.documents
-        rows = documents.nearest.keys() | {
-            row for neighbors in documents.nearest.values() for row, _ in neighbors
-        }
+        rows = documents.nearest.keys() | {row for neighbors in documents.nearest.values() for row, _ in neighbors}
         texts = {row: documents.texts[row] for row in sorted(rows)}
         data["documents"] = {row: [source, cut_excerpt(text)] for row, (source, text) in texts.items()}
         data["nearest"] = documents.nearest
@@ -292,9 +287,7 @@ def _format_arguments(settings: dict[str, Any]) -> str:
     """Return the arguments of a call of explore with the same result, as source code."""
     sources = settings["sources"]
     source = "texts=texts" if sources is None else repr(sources[0] if len(sources) == 1 else sources)
-    keywords = [
-        f"{name}={settings[name]!r}" for name in ("unit", "field", "by", "tokens", "seed") if name in settings
-    ]
+    keywords = [f"{name}={settings[name]!r}" for name in ("unit", "field", "by", "tokens", "seed") if name in settings]
     return ", ".join([source, *keywords])
 
 
@@ -364,9 +357,7 @@ def make_zipf_plot(vocabulary: WordFrequencies) -> figure:
     plot.line("rank", "count", source=source, color=ACCENT, line_width=1.5)
     points = plot.scatter("rank", "count", source=source, size=6, color=ACCENT, alpha=0.55)
     zipf_counts = counts[0] / ranks
-    plot.line(
-        ranks[zipf_counts >= 1], zipf_counts[zipf_counts >= 1], color=INK, line_dash="dashed", alpha=0.7
-    )
+    plot.line(ranks[zipf_counts >= 1], zipf_counts[zipf_counts >= 1], color=INK, line_dash="dashed", alpha=0.7)
     tip = TOOLTIP.format("<b>@word</b><br>@count{0,0} times, rank @rank{0,0}")
     plot.add_tools(HoverTool(renderers=[points], tooltips=tip))
     for axis in plot.axis:
@@ -394,9 +385,7 @@ def make_document_map(
     columns["color"] = [colors.get(number, NO_GROUP) for number in numbers.tolist()]
     columns["topic"] = [names.get(number, "") for number in numbers.tolist()]
     columns["text"] = [cut_excerpt(texts[row][1], max_chars=HOVER_CHARS) for row in rows.tolist()]
-    dots = plot.scatter(
-        "x", "y", source=ColumnDataSource(columns), size=6, color="color", alpha=0.65, line_width=0
-    )
+    dots = plot.scatter("x", "y", source=ColumnDataSource(columns), size=6, color="color", alpha=0.65, line_width=0)
     labeled = [topic for topic in by_size if (numbers == topic.number).sum() >= MIN_LABELED]
     if labeled:
         centers = np.array([np.median(points[numbers == topic.number], axis=0) for topic in labeled])
@@ -434,9 +423,7 @@ def make_word_map(vocabulary: WordFrequencies, space: WordSpace, classes: Classe
     return plot
 
 
-def _get_map_columns(
-    vocabulary: WordFrequencies, space: WordSpace, classes: Classes | None
-) -> dict[str, Any]:
+def _get_map_columns(vocabulary: WordFrequencies, space: WordSpace, classes: Classes | None) -> dict[str, Any]:
     """Return the data of the map and its tooltips."""
     # Word 0 represents all rare words, and has no point.
     n = len(space.points)
@@ -444,9 +431,7 @@ def _get_map_columns(
     groups = np.full(n, -1) if classes is None else classes.groups[1 : n + 1]
     color = [NO_GROUP if g < 0 else COLORS[g % len(COLORS)] for g in groups.tolist()]
     # Sizes grow with the logarithm of the count; adding 1 and 2 keeps logarithms positive where counts are equal.
-    size = np.round(
-        4 + 9 * np.sqrt(np.log(counts / counts.min() + 1) / np.log(counts.max() / counts.min() + 2)), 1
-    )
+    size = np.round(4 + 9 * np.sqrt(np.log(counts / counts.min() + 1) / np.log(counts.max() / counts.min() + 2)), 1)
     code = [""] * n if classes is None else classes.codes[1 : n + 1]
     near = [", ".join(vocabulary.words[i] for i in row[:5].tolist()) for row in space.near[:n]]
     x, y = space.points.T

@@ -135,9 +135,7 @@ def make_topic_model(
     min_df = min(MAX_MIN_DF, max(2, n_distinct // 100))
     frequency = store.document_frequency[is_word & (store.document_frequency >= min_df)]
     counts = ((max_df, int((frequency <= max_df * n_distinct).sum())) for max_df in MAX_DF_CANDIDATES)
-    max_df, n_words = next(
-        ((max_df, n) for max_df, n in counts if 2 * n > len(frequency)), (MAX_DF_CANDIDATES[-1], 0)
-    )
+    max_df, n_words = next(((max_df, n) for max_df, n in counts if 2 * n > len(frequency)), (MAX_DF_CANDIDATES[-1], 0))
     # At least four words a topic.
     n_topics = min(max_topics, n_words // 4)
     model = Topics(
@@ -150,9 +148,7 @@ def make_topic_model(
     return model, n_words
 
 
-def make_document_map(
-    store: CountStore, topics: Topics, n_documents: int, *, seed: int
-) -> DocumentMap | None:
+def make_document_map(store: CountStore, topics: Topics, n_documents: int, *, seed: int) -> DocumentMap | None:
     """Return the map of a random sample of documents, in one pass; None if too few have words of topics."""
     rows = np.random.default_rng(seed).choice(store.n_rows, min(store.n_rows, n_documents), replace=False)
     rows.sort()
@@ -185,9 +181,7 @@ def choose_documents(
     # More than are shown: neighbors include the document itself, and duplicates are dropped later.
     neighbor_rows = find_nearest_documents(store, space, points, N_NEAREST * 2 + 1)
     nearest = {
-        row: [
-            (other, round(cosine, 3)) for other, cosine in zip(others, cosines, strict=True) if other != row
-        ]
+        row: [(other, round(cosine, 3)) for other, cosine in zip(others, cosines, strict=True) if other != row]
         for row, others, cosines in zip(
             queries.tolist(), neighbor_rows.rows.tolist(), neighbor_rows.cosines.tolist(), strict=True
         )
@@ -204,11 +198,7 @@ def read_texts(
     mapped: NDArray[np.int64],
 ) -> ExploredDocuments:
     """Read the beginnings of all documents of the page in one pass, and drop duplicates among neighbors."""
-    rows = (
-        {row for row in topics.document_rows_.ravel().tolist() if row >= 0}
-        | nearest.keys()
-        | set(mapped.tolist())
-    )
+    rows = {row for row in topics.document_rows_.ravel().tolist() if row >= 0} | nearest.keys() | set(mapped.tolist())
     rows |= {other for neighbor_list in nearest.values() for other, _ in neighbor_list}
     sorted_rows = np.array(sorted(rows), dtype=np.int64)
     texts = dict(zip(sorted_rows.tolist(), read_documents(words.corpus, sorted_rows, text), strict=True))
@@ -281,9 +271,7 @@ def measure_coherence(store: CountStore, topics: Topics, vocabulary: list[str]) 
     return values
 
 
-def _count_pairs_in_block(
-    block: BlockInfo, *, location: Location, columns: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _count_pairs_in_block(block: BlockInfo, *, location: Location, columns: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return in how many documents two columns are both nonzero, shape (n, n)."""
     present = (sparse.csr_array(read_block(location, block))[:, columns] > 0).astype(np.float64)
     return np.asarray((present.T @ present).todense())
@@ -294,9 +282,7 @@ def make_word_space(embedding: WordEmbedding, sizes: Sizes, *, seed: int) -> Wor
     neighbor_ids, cosines = find_nearest_words(embedding.vectors_, sizes.n_listed, N_NEAR_WORDS)
     mapped = embedding.vectors_[1 : sizes.n_mapped + 1]
     has_map = len(mapped) >= MIN_MAPPED and np.ptp(mapped, axis=0).any()
-    return WordSpace(
-        neighbor_ids, cosines, compute_layout(mapped, seed=seed) if has_map else np.zeros((0, 2))
-    )
+    return WordSpace(neighbor_ids, cosines, compute_layout(mapped, seed=seed) if has_map else np.zeros((0, 2)))
 
 
 def find_classes(words: FrequentWords, n_clusters: int, *, seed: int) -> Classes:

@@ -117,9 +117,7 @@ def encode_label_lists(
             raise ValueError(f"y has the label {label!r:.60}, but labels in lists must be non-empty strings")
     names = np.unique(labels) if classes is None else np.asarray(classes)
     column_by_name = {name: column for column, name in enumerate(names.tolist())}
-    columns = [
-        sorted({column_by_name.get(label, len(names)) for label in document}) for document in documents
-    ]
+    columns = [sorted({column_by_name.get(label, len(names)) for label in document}) for document in documents]
     indptr = np.cumsum([0, *map(len, columns)])
     indices = np.array([column for document in columns for column in document], dtype=np.int32)
     shape = (len(documents), max(len(names), int(indices.max()) + 1))
@@ -147,9 +145,7 @@ def encode_classes(y: Classes, n_rows: int) -> ClassRows:
     if lazy:
         n_classes, label_array = label_array.shape[1], as_dask_rows(label_array)
         if n_classes == 1 and not is_sparse(label_array._meta):  # noqa: SLF001
-            raise ValueError(
-                "y is a lazy column: call compute() on labels, or pass a sparse indicator matrix"
-            )
+            raise ValueError("y is a lazy column: call compute() on labels, or pass a sparse indicator matrix")
         indicator = map_rows(label_array, _indicator, n_columns=n_classes, sparse_output=True, name="classes")
     else:
         indicator = _indicator(label_array)
@@ -179,9 +175,7 @@ def normalize_class_rows(indicator: CheckedRows) -> CheckedRows:
     """Scale the rows of an indicator matrix (n, n_classes) to unit norm; empty rows stay empty."""
     if not is_lazy(indicator):
         return _normalize_block(cast("CSRRows", indicator))
-    return map_rows(
-        indicator, _normalize_block, n_columns=indicator.shape[1], sparse_output=True, name="classes"
-    )
+    return map_rows(indicator, _normalize_block, n_columns=indicator.shape[1], sparse_output=True, name="classes")
 
 
 def _encode_labels(labels: NDArray[Any]) -> ClassRows:

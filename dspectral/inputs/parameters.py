@@ -38,9 +38,7 @@ def resolve_seed(random_state: RandomState) -> int:
     )
 
 
-def check_integer(
-    name: str, value: object, *, at_least: int | None = None, at_most: int | None = None
-) -> int:
+def check_integer(name: str, value: object, *, at_least: int | None = None, at_most: int | None = None) -> int:
     """Return a parameter as an int; raise TypeError or ValueError unless it is one within the limits."""
     expected = _describe_range("an integer", at_least, at_most)
     if not isinstance(value, Integral) or isinstance(value, bool):
@@ -53,9 +51,7 @@ def check_integer(
     return number
 
 
-def check_real(
-    name: str, value: object, *, at_least: float | None = None, at_most: float | None = None
-) -> float:
+def check_real(name: str, value: object, *, at_least: float | None = None, at_most: float | None = None) -> float:
     """Return a parameter as a finite float."""
     expected = _describe_range("a finite number", at_least, at_most)
     if not isinstance(value, Real) or isinstance(value, bool):

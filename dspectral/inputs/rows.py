@@ -187,9 +187,7 @@ def _check_weighting(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> N
     if digest is not None:
         raise ValueError(f"X has another weighting than the rows in the fit of {name}: use {_WEIGHTING_HINT}")
     if hasattr(X, "counts"):
-        raise ValueError(
-            f"{name} was fitted on weighted rows, but X is a store of counts: use {_WEIGHTING_HINT}"
-        )
+        raise ValueError(f"{name} was fitted on weighted rows, but X is a store of counts: use {_WEIGHTING_HINT}")
 
 
 _WEIGHTING_HINT = (
@@ -199,9 +197,7 @@ _WEIGHTING_HINT = (
 
 
 @np.errstate(under="ignore")
-def project(
-    rows: Rows, *, axes: FloatArray, mean: Doubles | None = None, dtype: DTypeLike | None = None
-) -> FloatArray:
+def project(rows: Rows, *, axes: FloatArray, mean: Doubles | None = None, dtype: DTypeLike | None = None) -> FloatArray:
     """Return ``(rows - mean) @ axes``, shape (n, k), for rows (n, d), mean (d,) and axes (d, k)."""
     check_finite_rows(rows)
     dtype = np.dtype(dtype or axes.dtype)
@@ -209,14 +205,10 @@ def project(
         # Subtracting before multiplying avoids cancellation; `correction` restores the rounding error of the mean.
         wide = np.result_type(rows.dtype, dtype)
         shift, axes = mean.astype(wide), axes.astype(dtype, copy=False)
-        panels = [
-            panel.astype(dtype, copy=False) @ axes for panel in iter_dense_panels(rows, shift, dtype=wide)
-        ]
+        panels = [panel.astype(dtype, copy=False) @ axes for panel in iter_dense_panels(rows, shift, dtype=wide)]
         correction = ((mean - shift) @ axes).astype(dtype)
         return np.asarray(np.concatenate([np.zeros((0, axes.shape[1]), dtype=dtype), *panels]) - correction)
-    projected = (
-        sparse_products.times(rows, axes) if is_sparse(rows) else np.asarray(rows, dtype=axes.dtype) @ axes
-    )
+    projected = sparse_products.times(rows, axes) if is_sparse(rows) else np.asarray(rows, dtype=axes.dtype) @ axes
     offset = 0.0 if mean is None else (mean @ axes).astype(axes.dtype)
     return np.asarray(projected - offset, dtype=dtype)
 

@@ -43,9 +43,7 @@ def check_lists(sentences: Sequence[Any], *, require_strings: bool = True) -> No
     """Raise a ValueError if a sentence is not a list of tokens."""
     tokens = "strings, one for each token" if require_strings else "tokens"
     for number, sentence in enumerate(sentences):
-        is_list = isinstance(sentence, Sized) and not isinstance(
-            sentence, str | bytes | Mapping | AbstractSet
-        )
+        is_list = isinstance(sentence, Sized) and not isinstance(sentence, str | bytes | Mapping | AbstractSet)
         if not is_list or (require_strings and not all(isinstance(word, str) for word in sentence)):
             raise ValueError(f"sentence {number} is {sentence!r:.60}, but must be a list of {tokens}")
 

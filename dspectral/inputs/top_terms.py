@@ -44,9 +44,7 @@ class TermLists(list[Any]):
 class TopTermsMixin:
     """Mixin with ``top_terms`` for models that have weights of terms in components."""
 
-    def top_terms(
-        self, n: int = 10, *, component: int | None = None, terms: "Terms | None" = None
-    ) -> list[Any]:
+    def top_terms(self, n: int = 10, *, component: int | None = None, terms: "Terms | None" = None) -> list[Any]:
         """Return the terms with the largest weights in each component.
 
         Parameters
@@ -98,9 +96,7 @@ class TopTermsMixin:
         return attributes.get("words_", attributes.get("feature_names_in_"))
 
 
-def top_terms(
-    model: object, n: int = 10, *, component: int | None = None, terms: "Terms | None" = None
-) -> list[Any]:
+def top_terms(model: object, n: int = 10, *, component: int | None = None, terms: "Terms | None" = None) -> list[Any]:
     """Return the terms with the largest weights in each component of a model, or of a pipeline that ends in one.
 
     Parameters
@@ -145,9 +141,7 @@ def top_terms(
         *earlier_steps, (_, model_step) = model.steps
         terms = _get_pipeline_names([step for _, step in earlier_steps], terms)
     if not isinstance(model_step, TopTermsMixin):
-        raise TypeError(
-            f"{type(model_step).__name__} has no top terms: the model must have components over terms"
-        )
+        raise TypeError(f"{type(model_step).__name__} has no top terms: the model must have components over terms")
     return model_step.top_terms(n, component=component, terms=terms)
 
 
@@ -181,9 +175,7 @@ def _extract_names(terms: Terms) -> KeptTerms | Mapping[int, str] | Sequence[str
     if hasattr(terms, "tfidf"):  # a store, or rows chosen from one
         stored_names = getattr(terms, "kept_terms", None) or getattr(terms, "vocabulary", None)
         if stored_names is None:
-            raise ValueError(
-                f"{terms!r} has no terms: build it with a vocabulary, or with keep_terms=100_000"
-            )
+            raise ValueError(f"{terms!r} has no terms: build it with a vocabulary, or with keep_terms=100_000")
         terms = stored_names
     if isinstance(terms, store.Vocabulary):
         return terms.terms
@@ -209,9 +201,7 @@ def _get_pipeline_names(steps: list[Any], terms: "Terms | None") -> "Terms | Non
         return makers[-1] if makers and hasattr(makers[-1], "vocabulary_") else None
     changed = [type(step).__name__ for step in steps[1:] if not _keeps_columns(step)]
     if changed:
-        raise ValueError(
-            f"terms cannot name columns after {', '.join(changed)}, which changes them: remove the step"
-        )
+        raise ValueError(f"terms cannot name columns after {', '.join(changed)}, which changes them: remove the step")
     return terms
 
 
@@ -231,9 +221,7 @@ def _restrict_names(column_names: ColumnNames, columns: Int64s) -> ColumnNames:
     # searchsorted may return len(columns): it is clipped, and the comparison below removes mismatches.
     positions = np.minimum(np.searchsorted(columns, column_names.columns), max(0, len(columns) - 1))
     is_named = np.flatnonzero(columns[positions] == column_names.columns)
-    return ColumnNames(
-        positions[is_named], [column_names.names[i] for i in is_named], column_names.signs[is_named]
-    )
+    return ColumnNames(positions[is_named], [column_names.names[i] for i in is_named], column_names.signs[is_named])
 
 
 def _largest_terms(row: FloatArray, column_names: ColumnNames, n: int) -> list[tuple[str, float]]:
@@ -245,8 +233,6 @@ def _largest_terms(row: FloatArray, column_names: ColumnNames, n: int) -> list[t
     # Only candidates are sorted by name; n + 1 of them, since rare words are excluded.
     candidates = np.flatnonzero(magnitudes >= np.sort(magnitudes)[-(n + 1) :].min(initial=1.0))
     answers = sorted(
-        (-magnitudes[i], column_names.names[i], float(weights[i]))
-        for i in candidates.tolist()
-        if magnitudes[i]
+        (-magnitudes[i], column_names.names[i], float(weights[i])) for i in candidates.tolist() if magnitudes[i]
     )
     return [(name, weight) for _, name, weight in answers if name != _RARE][:n]

@@ -145,9 +145,7 @@ def write_embedding(
     """
     components = getattr(estimator, "components_", None)
     if components is None:
-        raise ValueError(
-            f"{type(estimator).__name__} has no components_: pass a fitted SketchedPCA or TruncatedSVD"
-        )
+        raise ValueError(f"{type(estimator).__name__} has no components_: pass a fitted SketchedPCA or TruncatedSVD")
     centered = bool(getattr(estimator, "center", False))
     key = key or ("X_pca" if centered else "X_svd")
     if not key.startswith("X_") or key == "X_" or "/" in key:
@@ -167,9 +165,7 @@ def write_embedding(
     names = read_variable_names(target) if isinstance(target, Location) else target.var_names
     if names is not None and (mask is None or len(mask) == len(names)):
         names = np.asarray(names, dtype=object)
-        check_columns(
-            estimator, columns_from_names(VARIABLES, names if mask is None else names[mask]), "the AnnData"
-        )
+        check_columns(estimator, columns_from_names(VARIABLES, names if mask is None else names[mask]), "the AnnData")
     # All checks precede the first write: an error leaves the AnnData unchanged.
     elements = {
         f"obsm/{key}": rows,
@@ -200,9 +196,7 @@ def get_var_column(target: "AnnData | Location", name: str) -> Any:
     return read_element(target, f"var/{name}") if isinstance(target, Location) else target.var.get(name)
 
 
-def select_variables(
-    target: "AnnData | Location | None", mask_var: ArrayLike | str | None
-) -> NDArray[np.bool_] | None:
+def select_variables(target: "AnnData | Location | None", mask_var: ArrayLike | str | None) -> NDArray[np.bool_] | None:
     """Return the mask of the variables in the fit, or None for all."""
     if mask_var is None:
         return None
@@ -242,9 +236,7 @@ def build_loadings(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_
     return loadings
 
 
-def build_uns(
-    estimator: HasComponents, *, centered: bool, mask_var: ArrayLike | str | None
-) -> dict[str, Any]:
+def build_uns(estimator: HasComponents, *, centered: bool, mask_var: ArrayLike | str | None) -> dict[str, Any]:
     """Return the entry of ``uns`` for a fitted estimator, in types that AnnData can write."""
     # scanpy reads these names.
     mask_name = mask_var if isinstance(mask_var, str) else None
@@ -252,9 +244,7 @@ def build_uns(
     if mask_name is not None:
         params["mask_var"] = mask_name
     parameters = {
-        name: value
-        for name, value in estimator.get_params().items()
-        if isinstance(value, str | bool | np.bool_ | Real)
+        name: value for name, value in estimator.get_params().items() if isinstance(value, str | bool | np.bool_ | Real)
     }
     attributes = {
         name: getattr(estimator, attribute)

@@ -167,9 +167,7 @@ def read_newsgroups(
     groups = file_system.ls(root, detail=False) if file_system.isdir(root) else []
     paths = sorted(path for group in groups for path in file_system.find(group))
     if not paths:
-        raise ValueError(
-            f"{folder} has no posts, but must have a folder for each group with a file for each post"
-        )
+        raise ValueError(f"{folder} has no posts, but must have a folder for each group with a file for each post")
     # Latin-1 decodes every byte; the posts do not reliably declare an encoding.
     for path in paths:
         relative_parts = PurePosixPath(path).parts[len(PurePosixPath(root).parts) :]
@@ -217,9 +215,7 @@ def read_reuters(
         raise ValueError(f"split={split!r} must be 'train' or 'test'")
     for source in [paths] if isinstance(paths, str | PathLike) else paths:
         file_system, root = fsspec.url_to_fs(expand_path(source), **(storage_options or {}))
-        matches = sorted(
-            file_system.glob(f"{root}/*.sgm") if file_system.isdir(root) else file_system.glob(root)
-        )
+        matches = sorted(file_system.glob(f"{root}/*.sgm") if file_system.isdir(root) else file_system.glob(root))
         if not matches:
             raise ValueError(f"no .sgm file at {source}: pass the folder of Reuters-21578")
         for path in matches:
@@ -247,19 +243,13 @@ def _parse_articles(data: str, path: str, split: str) -> Iterator[LabeledText]:
         if not match[3].startswith("</"):
             raise ValueError(f"{location}: the article has no </REUTERS>: the file is truncated")
         if not {"LEWISSPLIT", "TOPICS"} <= attributes.keys():
-            raise ValueError(
-                f"{location}: the article must have LEWISSPLIT and TOPICS, but has {' '.join(attributes)}"
-            )
+            raise ValueError(f"{location}: the article must have LEWISSPLIT and TOPICS, but has {' '.join(attributes)}")
         if attributes["LEWISSPLIT"] == split and attributes["TOPICS"] == "YES":
             topics = re.findall(r"<D>(.*?)</D>", _get_tag_content("TOPICS", match[2]))
-            yield LabeledText(
-                _extract_text(_get_tag_content("TEXT", match[2])), tuple(map(html.unescape, topics))
-            )
+            yield LabeledText(_extract_text(_get_tag_content("TEXT", match[2])), tuple(map(html.unescape, topics)))
     # Articles of both parts are counted: a file without any is of another format.
     if not n_articles:
-        raise ValueError(
-            f"{path} must have articles of Reuters-21578, <REUTERS ...> ... </REUTERS>, but has none"
-        )
+        raise ValueError(f"{path} must have articles of Reuters-21578, <REUTERS ...> ... </REUTERS>, but has none")
 
 
 def _extract_text(article: str) -> str:

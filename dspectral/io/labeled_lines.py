@@ -125,9 +125,7 @@ def parse_lines(
     names = np.empty(n_names, dtype=np.int64)
     indptr, label_indptr = np.zeros(n_lines + 1, dtype=np.int64), np.zeros(n_lines + 1, dtype=np.int64)
     lines = np.zeros(n_lines, dtype=np.int64)
-    code, line, n_rows = _parse(
-        text, columns, values, indptr, names, label_indptr, lines, first_column, skip_empty
-    )
+    code, line, n_rows = _parse(text, columns, values, indptr, names, label_indptr, lines, first_column, skip_empty)
     if code:
         raise ValueError(f"{chunk.describe_line(line)}: {ERRORS[code]}")
     indptr, label_indptr = indptr[: n_rows + 1], label_indptr[: n_rows + 1]

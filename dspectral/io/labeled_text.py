@@ -47,9 +47,7 @@ def _read_head(file_range: FileRange, options: dict[str, Any]) -> FileHeader:
         first = next(read_line_chunks(file, file_range.url, chunk_bytes=LINE_CHUNK_BYTES >> 4), None)
     words = first.data.partition(b"\n")[0].split() if first else []
     if len(words) != 3 or not all(word.isdigit() for word in words):
-        raise ValueError(
-            f"{file_range.url}, line 1 must be 'documents columns labels', three integers: check format="
-        )
+        raise ValueError(f"{file_range.url}, line 1 must be 'documents columns labels', three integers: check format=")
     return FileHeader(*map(int, words))
 
 
@@ -64,21 +62,17 @@ def find_width(
     # Requested widths take precedence over headers, since files may be parts of a wider matrix.
     check = partial(check_integer, at_least=1, at_most=MAX_COLUMNS)
     checked_widths = [
-        width if width is None else check(name, width)
-        for name, width in zip(WIDTHS, declared_width, strict=True)
+        width if width is None else check(name, width) for name, width in zip(WIDTHS, declared_width, strict=True)
     ]
     widths = {(header.n_columns, header.n_labels) for header in headers}
     if len(widths) > 1 and None in checked_widths:
-        raise ValueError(
-            f"the headers have different columns and labels, {sorted(widths)}: set n_columns and n_labels"
-        )
+        raise ValueError(f"the headers have different columns and labels, {sorted(widths)}: set n_columns and n_labels")
     if None in checked_widths and not widths:
         measured = run_tasks(partial(_measure_widths, read=read, parse=parse), ranges, name="measure")
         widths = {(max(a for a, _ in measured), max(b for _, b in measured))}
     file_widths = max(widths, default=(0, 0))
     n_columns, n_labels = (
-        file_width if width is None else width
-        for file_width, width in zip(file_widths, checked_widths, strict=True)
+        file_width if width is None else width for file_width, width in zip(file_widths, checked_widths, strict=True)
     )
     for name, width in zip(WIDTHS, (n_columns, n_labels), strict=True):
         if not width and not headers:
@@ -198,9 +192,7 @@ def build_labeled_store(
     check_option("format", format, get_args(Format))
     block_bytes, options = check_size("block_bytes", block_bytes), source_options or {}
     ranges = split_files(sources, ReadOptions("line", block_bytes=block_bytes, storage_options=options))
-    read = partial(
-        read_labeled_chunks, has_header=format == "extreme", block_bytes=block_bytes, options=options
-    )
+    read = partial(read_labeled_chunks, has_header=format == "extreme", block_bytes=block_bytes, options=options)
     # Without widths `parse` accepts any column, to measure the text; with widths it checks them.
     parse = partial(parse_lines, first_column=0 if zero_based else 1, skip_empty=format == "svmlight")
     first_spans = [

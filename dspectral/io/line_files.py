@@ -138,11 +138,7 @@ def _is_numbered(rows: list[list[str]]) -> bool:
     stop = last
     for row in rows:
         first, separator, rest = re.match(r"(\d*)([-.]?)(.*)", row[0], re.DOTALL).groups()  # type: ignore[union-attr]
-        if (
-            not _DIGITS.fullmatch(first)
-            or (separator and not _DIGITS.fullmatch(rest))
-            or (rest and not separator)
-        ):
+        if not _DIGITS.fullmatch(first) or (separator and not _DIGITS.fullmatch(rest)) or (rest and not separator):
             return False
         if int(first) != last + (separator != ".") or (separator == "-" and int(rest) < int(first)):
             return False
@@ -189,9 +185,7 @@ def write_brown_paths(
     >>> read_brown_paths("memory://paths")
     [('0', 'a', 5), ('1', 'cat', 2)]
     """
-    lines = sorted(
-        zip(codes, words, map(int, counts), strict=True), key=lambda line: (line[0], -line[2], line[1])
-    )
+    lines = sorted(zip(codes, words, map(int, counts), strict=True), key=lambda line: (line[0], -line[2], line[1]))
     for _, word, _ in lines:
         if any(blank in word for blank in "\t\n\r"):
             raise ValueError(
@@ -244,9 +238,7 @@ def read_brown_paths(
     codes = sorted({code for code, _, _ in lines})
     for code, longer in pairwise(codes):
         if longer.startswith(code):
-            raise ValueError(
-                f"{path}: bit string {code!r} is a prefix of {longer!r}, but clusters must be leaves"
-            )
+            raise ValueError(f"{path}: bit string {code!r} is a prefix of {longer!r}, but clusters must be leaves")
     words = sorted(word for _, word, _ in lines)
     if repeated := [word for word, after in pairwise(words) if word == after]:
         raise ValueError(f"{path}: the word {repeated[0]!r:.60} occurs twice, but must have one cluster")

@@ -97,9 +97,7 @@ def read_word2vec(
         )
         # The next row is overwritten until it belongs to a new word, so repeated words need no copy.
         try:
-            vectors = np.empty(
-                (_INITIAL_WORDS if n_known is None else n_known, n_dimensions), dtype=np.float32
-            )
+            vectors = np.empty((_INITIAL_WORDS if n_known is None else n_known, n_dimensions), dtype=np.float32)
         except (ValueError, MemoryError) as error:
             raise ValueError(
                 f"{path}: the header declares {n_words} words of {n_dimensions} dimensions, which must fit in memory"
@@ -166,16 +164,12 @@ def write_word2vec(
     if isinstance(words, str):
         raise TypeError(f"words={words!r:.60} must be a list of strings")
     if vectors.ndim != 2 or len(words) != len(vectors):
-        raise ValueError(
-            f"vectors has shape {vectors.shape}, but must have {len(words)} rows, as many as words"
-        )
+        raise ValueError(f"vectors has shape {vectors.shape}, but must have {len(words)} rows, as many as words")
     # A word with a space would be read as a word and a number.
     written_words = set()
     for word in words:
         if word in written_words or len(word.split()) != 1 or word != word.strip():
-            raise ValueError(
-                f"word {word!r} cannot be written: words must be distinct and without white space"
-            )
+            raise ValueError(f"word {word!r} cannot be written: words must be distinct and without white space")
         written_words.add(word)
     binary = _is_binary(path) if binary is None else binary
     with open_atomic(path, "wb", **(storage_options or {})) as file:
@@ -203,9 +197,7 @@ def _has_binary_vectors(path: str, compression: str | None, options: dict[str, A
     with open_decompressed(path, compression, options) as file:
         head, line = file.readline(MAX_HEADER_BYTES).split(), file.readline(MAX_WORD_BYTES)
     n_numbers = int(head[1]) if _is_header(head) else 0
-    is_text = (
-        n_numbers > 0 and line.endswith(b"\n") and _parse_numbers(line.split()[1:][-n_numbers:]) is not None
-    )
+    is_text = n_numbers > 0 and line.endswith(b"\n") and _parse_numbers(line.split()[1:][-n_numbers:]) is not None
     return _is_binary(path) and not is_text if b"\0" not in line else n_numbers > 0
 
 
@@ -252,9 +244,7 @@ def _read_text(lines: Iterator[bytes], path: str, n_words: int | None, n_dimensi
             )
         yield word, vector
     if any(line.strip() for line in lines):
-        raise ValueError(
-            f"{path} has more than {n_words} words, the number in its header: correct the header"
-        )
+        raise ValueError(f"{path} has more than {n_words} words, the number in its header: correct the header")
 
 
 def _read_binary(file: IO[bytes], path: str, n_words: int, n_dimensions: int) -> Iterator[Entry]:
@@ -265,14 +255,10 @@ def _read_binary(file: IO[bytes], path: str, n_words: int, n_dimensions: int) ->
         while (blank := data.find(b" ", position)) < 0 or len(data) <= blank + n_bytes:
             chunk = file.read(READ_BYTES)
             if blank < 0 and len(data) - position > MAX_WORD_BYTES:
-                raise ValueError(
-                    f"{path}: word {i + 1} must have at most {MAX_WORD_BYTES:,} bytes: check binary="
-                )
+                raise ValueError(f"{path}: word {i + 1} must have at most {MAX_WORD_BYTES:,} bytes: check binary=")
             if not chunk:
                 missing_part = "word" if blank < 0 else "the vector of word"
-                raise ValueError(
-                    f"{path} is truncated in {missing_part} {i + 1} of {n_words}: copy the file again"
-                )
+                raise ValueError(f"{path} is truncated in {missing_part} {i + 1} of {n_words}: copy the file again")
             data, position = data[position:] + chunk, 0
         # Some programs write a line break after each vector.
         yield data[position:blank].lstrip(b"\n"), np.frombuffer(data, "<f4", n_dimensions, blank + 1)
@@ -284,7 +270,5 @@ def _refuse_more(file: IO[bytes], rest: bytes, path: str, n_words: int) -> None:
     """Raise a ValueError if data follow the last word; reading to EOF also verifies a compressed file."""
     while rest or (rest := file.read(READ_BYTES)):
         if rest.strip():
-            raise ValueError(
-                f"{path} has more than {n_words} words, the number in its header: correct the header"
-            )
+            raise ValueError(f"{path} has more than {n_words} words, the number in its header: correct the header")
         rest = b""

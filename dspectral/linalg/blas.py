@@ -69,9 +69,7 @@ class _BlasGate(AbstractContextManager[None]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        if error_state := vars(self).pop(
-            "_errors", None
-        ):  # absent if the process was forked inside the context
+        if error_state := vars(self).pop("_errors", None):  # absent if the process was forked inside the context
             error_state.__exit__(kind, error, trace)
         with _BlasGate._lock:
             _BlasGate._inside -= 1

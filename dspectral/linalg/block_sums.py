@@ -34,9 +34,7 @@ def iter_dense_panels(
     step = max(n_rows, PANEL_ENTRIES // max(1, rows.shape[1]), 1)
     for start in range(0, rows.shape[0], step):
         stop = min(start + step, rows.shape[0])
-        panel = (
-            sparse_products.slice_rows(rows, start, stop).toarray() if is_sparse(rows) else rows[start:stop]
-        )
+        panel = sparse_products.slice_rows(rows, start, stop).toarray() if is_sparse(rows) else rows[start:stop]
         yield np.asarray(np.subtract(panel, shift, dtype=dtype))
 
 
@@ -109,9 +107,7 @@ def check_finite_rows(rows: Rows) -> None:
     # A finite sum proves that all entries are finite. The converse is false: large finite entries may overflow.
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
-        raise ValueError(
-            f"{_name_entry(rows, int(bad[0]))}, but every entry must be finite: remove or replace it"
-        )
+        raise ValueError(f"{_name_entry(rows, int(bad[0]))}, but every entry must be finite: remove or replace it")
 
 
 def check_indicator(rows: Rows) -> None:

@@ -89,9 +89,7 @@ class KrylovSpace(NamedTuple):
         lengths = np.sqrt(np.where(gram.diagonal() > 0, gram.diagonal(), 1.0))
         values = eigh_descending(gram / lengths / lengths[:, None])[0]
         is_graded = bool(len(values)) and values[-1] <= 4.0 * rounding_floor(values, product.dtype)
-        if (
-            is_graded
-        ):  # rotate to nearly orthogonal columns, so that short directions beside long ones are kept
+        if is_graded:  # rotate to nearly orthogonal columns, so that short directions beside long ones are kept
             rotation = eigh_descending(gram)[1]
             product = multiply_inplace(product, rotation)[0]
         norms = column_norms(product)
@@ -104,9 +102,7 @@ class KrylovSpace(NamedTuple):
             product = select_columns(product, outside)
         # In terms of the old blocks and the new one: C K_j = sum_i K_i coefficients_i + K_(j+1) rest.
         block, outside_factor = gram_qr_inplace(product, norms[outside])
-        if (
-            is_graded or (norms[outside] < MAX_CANCELLATION * size).any()
-        ):  # rounding inside the basis is long there
+        if is_graded or (norms[outside] < MAX_CANCELLATION * size).any():  # rounding inside the basis is long there
             orthogonalize_against(block, self.basis)
             block, factor = gram_qr_inplace(block, column_norms(block))
             outside_factor = factor @ outside_factor
@@ -152,9 +148,7 @@ class KrylovSpace(NamedTuple):
         bounds = np.concatenate([scipy.linalg.eigvalsh(H, check_finite=False), np.full(k, outside)])
         rank = int(np.sum(values > rounding_floor(values[::-1], self.newest.dtype)))
         values = values[::-1][:rank]
-        approximation = Approximation(
-            values, E[:, ::-1][:, :rank] * np.sqrt(values), self.basis, np.ones(rank)
-        )
+        approximation = Approximation(values, E[:, ::-1][:, :rank] * np.sqrt(values), self.basis, np.ones(rank))
         return approximation, np.minimum(np.sort(bounds)[::-1][:k], counting_bounds)
 
     def _bound_complement_norm(
@@ -174,9 +168,7 @@ class KrylovSpace(NamedTuple):
         size = _grid_ceiling(values)
         if size == 0.0 or n_inside >= len(self.newest):
             return 0.0
-        start_coefficients = np.pad(
-            self.start_coefficients, [(0, len(E) - len(self.start_coefficients)), (0, 0)]
-        )
+        start_coefficients = np.pad(self.start_coefficients, [(0, len(E) - len(self.start_coefficients)), (0, 0)])
         V = newest = np.linalg.qr(start_coefficients[:, :-n_probes])[0]
         for _ in range(q - 1):
             product = H @ newest
@@ -226,18 +218,14 @@ class KrylovSpace(NamedTuple):
         def norms(f: FloatArray) -> Doubles:
             Y, peak = (f / np.abs(f).max())[:, None] * probes, np.abs(f).max()
             squares = np.cumsum(np.linalg.eigvalsh(Y.T @ Y)[::-1])[np.minimum(n, Y.shape[1]) - 1]
-            return np.asarray(
-                peak * (np.sqrt(squares) + np.sqrt(n) * _rounding(Y, probes)) / np.sqrt(min_energy)
-            )
+            return np.asarray(peak * (np.sqrt(squares) + np.sqrt(n) * _rounding(Y, probes)) / np.sqrt(min_energy))
 
         bounds = norms(scaled**q) ** (1 / q)
         last = math.floor(math.log(bounds[-1], GRID_RATIO))
         for a in INTERVAL_STARTS:
             before, b = math.inf, GRID_RATIO**last
             while True:  # while a shorter interval improves the bound by more than a thousandth
-                new_bounds = [
-                    _invert_chebyshev(a * b, b, q, value) for value in norms(_chebyshev(scaled, a * b, b, q))
-                ]
+                new_bounds = [_invert_chebyshev(a * b, b, q, value) for value in norms(_chebyshev(scaled, a * b, b, q))]
                 bounds = np.minimum(bounds, new_bounds)
                 if new_bounds[-1] > 0.999 * before:
                     break
@@ -308,9 +296,7 @@ class Approximation(NamedTuple):
         return out.T
 
 
-def _best_approximation(
-    parts: tuple[FloatArray, ...], columns: tuple[tuple[Doubles, ...], ...]
-) -> Approximation:
+def _best_approximation(parts: tuple[FloatArray, ...], columns: tuple[tuple[Doubles, ...], ...]) -> Approximation:
     """Return ``C K (K'C K)^+ K'C`` (Nystrom), with ``C K = M T`` and M the parts.
 
     M is ``[K_1 ... K_j, P]`` with ``P = C K_j``. With ``K'C K = V diag(v) V'`` the approximation is ``(M R)(M R)'`` for
@@ -330,9 +316,7 @@ def _best_approximation(
     if small.any():
         # For a small value v, squared products divided by v have an error of eps * largest^2 / v. So compute only the
         # rows of small values, and their products with each other and with M.
-        exact = np.split(
-            root[:, small].astype(parts[0].dtype), np.cumsum([part.shape[1] for part in parts])[:-1]
-        )
+        exact = np.split(root[:, small].astype(parts[0].dtype), np.cumsum([part.shape[1] for part in parts])[:-1])
         cross_products, own_products = np.zeros((len(T), small.sum())), np.zeros((small.sum(),) * 2)
         for panel in iter_panels(len(parts[0]), *parts):
             rows = np.add.reduce([part[panel] @ weight for part, weight in zip(parts, exact, strict=True)])

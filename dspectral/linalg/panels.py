@@ -182,9 +182,7 @@ def orthogonalize_against(product: FloatArray, basis: Sequence[FloatArray]) -> l
 # Loop over the parts: concatenating them would copy each panel, a third of the total time.
 
 
-def add_inner_products(
-    total: Doubles, parts: Sequence[FloatArray], panel: slice, product: FloatArray
-) -> None:
+def add_inner_products(total: Doubles, parts: Sequence[FloatArray], panel: slice, product: FloatArray) -> None:
     """Add ``S' P`` of one panel to the total."""
     start = 0
     for part in parts:

@@ -44,9 +44,7 @@ def _scatter(keys: NDArray[N], scratch: NDArray[N], n: int, shift: Any, mask: An
 
 
 @compiled
-def sort_pairs(
-    keys: NDArray[np.uint64], values: NDArray[N], n_bits: int
-) -> tuple[NDArray[np.uint64], NDArray[N]]:
+def sort_pairs(keys: NDArray[np.uint64], values: NDArray[N], n_bits: int) -> tuple[NDArray[np.uint64], NDArray[N]]:
     """Sort pairs (n,) by the lowest bits of their keys; pairs with equal keys keep their order."""
     n_digits, width = _split_digits(n_bits)
     positions = np.empty(N_VALUES, dtype=np.int64)

@@ -14,9 +14,7 @@ from dspectral.types import Doubles, FloatArray, Int64s, IntArray
 
 
 @compiled_with_contraction
-def add_row(
-    data: NDArray[np.generic], indices: IntArray, entry: int, end: int, Z: FloatArray, row: FloatArray
-) -> None:
+def add_row(data: NDArray[np.generic], indices: IntArray, entry: int, end: int, Z: FloatArray, row: FloatArray) -> None:
     """Add ``a_j Z_j`` to a row for the entries from `entry` to `end`, four at a time to save loads and stores."""
     # Convert entries of A to the type of Z: double entries would make each product double.
     number = Z.dtype.type
@@ -36,18 +34,14 @@ def add_row(
 
 
 @compiled_with_contraction
-def gather(
-    data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray
-) -> None:
+def gather(data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray) -> None:
     """Add ``A Z`` to ``out``: row i becomes the sum of ``a_ij Z_j``. The cost is ``2 nnz r`` flops."""
     for i in range(indptr.size - 1):
         add_row(data, indices, indptr[i], indptr[i + 1], Z, out[i])
 
 
 @compiled_with_contraction
-def scatter(
-    data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Y: FloatArray, out: FloatArray
-) -> None:
+def scatter(data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Y: FloatArray, out: FloatArray) -> None:
     """Add ``A' Y`` to ``out``: each entry ``a_ij`` adds ``a_ij Y_i`` to row j."""
     # Several rows of A add to one row of `out`, in the order of the rows, so sums are reproducible. Access to `out` is
     # random, so wide Y use the transpose instead. The cost is `2 nnz r` flops.
@@ -172,9 +166,7 @@ def fill_panel(
 
 
 @compiled_with_contraction
-def gather_eight(
-    data: NDArray[Any], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray
-) -> None:
+def gather_eight(data: NDArray[Any], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray) -> None:
     """Add ``A Z`` to ``out`` for Z of eight columns, with products in Z's type and sums in that of ``out``."""
     # Eight scalars instead of an array, so that the compiler keeps them in a register. Row i is written once. `16 nnz`
     # flops; each entry reads a row of Z: one cache line in double precision, half of one in single.
@@ -200,9 +192,7 @@ def gather_eight(
 
 
 @compiled_with_contraction
-def add_row_gram_eight(
-    data: NDArray[Any], indices: IntArray, indptr: IntArray, Q: Doubles, out: Doubles
-) -> None:
+def add_row_gram_eight(data: NDArray[Any], indices: IntArray, indptr: IntArray, Q: Doubles, out: Doubles) -> None:
     """Add ``A (A' Q)`` to ``out`` for Q of eight columns and A in CSC layout. Shapes: `Q` (n, 8), `out` (n, 8)."""
     # For each column of A: eight inner products with Q, then each entry adds its multiple of them to its row. `32 nnz`
     # flops. Only Q and `out` are accessed at random, 128 bytes per row of A.

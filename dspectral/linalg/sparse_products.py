@@ -144,9 +144,7 @@ def to_canonical_csr(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     rows: CSRRows = A if isinstance(A, sparse.csr_array) else sparse.csr_array(A)
     fault = find_csr_error(rows.indices, rows.indptr, rows.shape[1])
     if fault:
-        raise ValueError(
-            f"invalid sparse matrix: {fault}; build it again, for example by scipy.sparse.csr_array"
-        )
+        raise ValueError(f"invalid sparse matrix: {fault}; build it again, for example by scipy.sparse.csr_array")
     rows = trim_csr(rows)
     if not rows.has_canonical_format:
         rows = rows.copy()  # do not change the caller's matrix

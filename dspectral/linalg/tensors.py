@@ -177,9 +177,7 @@ def power_method(
     return sort_components(T, remainder.values, remainder.vectors.T)
 
 
-def simultaneous_diagonalization(
-    T: Doubles, *, projections: int | None = None, seed: int = 0
-) -> OrthogonalCP:
+def simultaneous_diagonalization(T: Doubles, *, projections: int | None = None, seed: int = 0) -> OrthogonalCP:
     """Return all rank-one terms at once: every contraction ``T(I, I, x)`` is diagonal in the same basis.
 
     Two rounds: random contractions, then contractions with the vectors of the first round. Cost: ``4 k^4`` operations

@@ -39,9 +39,7 @@ def check_matrix(name: str, values: object, n_dimensions: int = 2) -> Any:
         raise ValueError(f"{name} must be an array of numbers: {error}") from error
     if matrix.ndim != n_dimensions or matrix.dtype.kind not in "biuf" or np.ma.isMaskedArray(values):
         kind = f"of type {type(values).__name__}, {matrix.dtype} with {matrix.ndim} dimension(s)"
-        raise ValueError(
-            f"{name} is {kind}, but must be real numbers in {n_dimensions} dimension(s), without a mask"
-        )
+        raise ValueError(f"{name} is {kind}, but must be real numbers in {n_dimensions} dimension(s), without a mask")
     return matrix
 
 
@@ -49,9 +47,7 @@ def check_finite(name: str, values: NDArray[Any]) -> Doubles:
     """Return numbers as float64, or raise ValueError for NaN and infinity."""
     numbers = np.asarray(values, dtype=np.float64)
     if not np.all(np.isfinite(numbers)):
-        raise ValueError(
-            f"{name} contains NaN or infinity, but must be finite: remove or replace these entries"
-        )
+        raise ValueError(f"{name} contains NaN or infinity, but must be finite: remove or replace these entries")
     return numbers
 
 

@@ -46,9 +46,7 @@ def document_auc(scores: FloatArray, truth: Truth) -> Doubles:
     """
     scores, (rows, columns, n_true) = _check_scores(scores, truth)
     if is_sparse(scores):
-        raise TypeError(
-            "scores is sparse, but must be a dense array with a score for each label: use scores.toarray()"
-        )
+        raise TypeError("scores is sparse, but must be a dense array with a score for each label: use scores.toarray()")
     n_labels = scores.shape[1]
     # Mann-Whitney statistic: sum of the ranks of the true labels minus that of the ranks 1, 2, ..., n_true.
     ranks = rankdata(scores, axis=1)
@@ -123,9 +121,7 @@ def ndcg_at(scores: Scores, truth: Truth, k: int) -> Doubles:
     return _nan_without_labels(hits @ discounts / ideal, n_true)
 
 
-def propensity_precision_at(
-    scores: Scores, truth: Truth, k: int, propensities: Doubles
-) -> tuple[Doubles, Doubles]:
+def propensity_precision_at(scores: Scores, truth: Truth, k: int, propensities: Doubles) -> tuple[Doubles, Doubles]:
     """Return the propensity-weighted precision, with labels weighted by ``1 / propensity``, and its maximum.
 
     Parameters

@@ -315,7 +315,5 @@ def cluster_counts(counts: Counts, labels: ArrayLike) -> CSRRows:
 def _as_csr(counts: Counts) -> CSRRows:
     matrix: CSRRows = sparse.csr_array(check_matrix("counts", counts))
     if not np.all(np.isfinite(matrix.data)) or matrix.data.min(initial=0) < 0:
-        raise ValueError(
-            "counts contains a negative, NaN or infinite number, but must be finite and at least 0"
-        )
+        raise ValueError("counts contains a negative, NaN or infinite number, but must be finite and at least 0")
     return matrix

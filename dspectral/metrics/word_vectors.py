@@ -26,9 +26,7 @@ class Similarity(NamedTuple):
     coverage: float
 
 
-def word_similarity(
-    words: Sequence[str], vectors: FloatArray, pairs: Sequence[tuple[str, str, float]]
-) -> Similarity:
+def word_similarity(words: Sequence[str], vectors: FloatArray, pairs: Sequence[tuple[str, str, float]]) -> Similarity:
     """Return the rank correlation between cosines of word vectors and similarity judgments.
 
     Parameters
@@ -64,9 +62,7 @@ def word_similarity(
     if not pairs:
         raise ValueError("pairs is empty, but must have at least one (word, word, number)")
     scored_pairs = [
-        (row_by_word[a], row_by_word[b], score)
-        for a, b, score in pairs
-        if a in row_by_word and b in row_by_word
+        (row_by_word[a], row_by_word[b], score) for a, b, score in pairs if a in row_by_word and b in row_by_word
     ]
     share = len(scored_pairs) / len(pairs)
     if len(scored_pairs) < 2:
@@ -87,9 +83,7 @@ def index_words(words: Sequence[str], vectors: FloatArray) -> dict[str, int]:
         raise TypeError("vectors is sparse, but must be a dense array: use vectors.toarray()")
     n_vectors = len(check_finite("vectors", check_matrix("vectors", vectors)))
     if len(word_list) != n_vectors:
-        raise ValueError(
-            f"words has {len(word_list)} entries, but vectors has {n_vectors} rows: both must be equal"
-        )
+        raise ValueError(f"words has {len(word_list)} entries, but vectors has {n_vectors} rows: both must be equal")
     return {word: i for i, word in enumerate(word_list)}
 
 
@@ -141,11 +135,7 @@ def update_best_answers(
             # Strict comparison: ties go to the first word, whatever the panels.
             if score > top:
                 word = first + j
-                if (
-                    word != question_words[q, 0]
-                    and word != question_words[q, 1]
-                    and word != question_words[q, 2]
-                ):
+                if word != question_words[q, 0] and word != question_words[q, 1] and word != question_words[q, 2]:
                     top, answer = score, word
         best[q], answers[q] = top, answer
 
@@ -213,16 +203,12 @@ def analogy_accuracy(
         raise ValueError("questions is empty, but must have at least one (a, b, c, d)")
     if method not in ("add", "mul"):
         raise ValueError(f"method={method!r} must be 'add' or 'mul'")
-    question_rows = [
-        [row_by_word[word] for word in q] for q in questions if all(word in row_by_word for word in q)
-    ]
+    question_rows = [[row_by_word[word] for word in q] for q in questions if all(word in row_by_word for word in q)]
     share = len(question_rows) / len(questions)
     if not question_rows:
         return Analogies(float("nan"), 0, share)
     rows = np.array(question_rows)
-    answers = _find_answers(
-        normalize_vectors(vectors).astype(np.float32), rows[:, :3], multiply=method == "mul"
-    )
+    answers = _find_answers(normalize_vectors(vectors).astype(np.float32), rows[:, :3], multiply=method == "mul")
     return Analogies(float(np.mean(answers == rows[:, 3])), len(rows), share)
 
 
@@ -235,7 +221,5 @@ def _find_answers(vectors: NDArray[np.float32], question_words: Int64s, *, multi
     for first in range(0, len(vectors), PANEL_WORDS):
         # One matrix product per panel instead of three cosines for each question and word.
         cosines = np.ascontiguousarray(vectors[distinct] @ vectors[first : first + PANEL_WORDS].T)
-        update_best_answers(
-            cosines, rows.reshape(question_words.shape), question_words, first, multiply, best, answers
-        )
+        update_best_answers(cosines, rows.reshape(question_words.shape), question_words, first, multiply, best, answers)
     return answers

@@ -44,9 +44,7 @@ def find_class(name: str, extra_classes: Sequence[type], url: str) -> Any:
     short = name.rsplit(".", 1)[-1]
     if short == name:
         class_names = ", ".join(ESTIMATORS)
-        raise ValueError(
-            f"the model at {url} names the class {name!r}, but only these are loaded: {class_names}"
-        )
+        raise ValueError(f"the model at {url} names the class {name!r}, but only these are loaded: {class_names}")
     # The last one is used, because a notebook cell may have defined the class again.
     candidates = [kind for kind in _iter_subclasses() if _get_qualified_name(kind) == name]
     candidates += [kind for kind in extra_classes if kind.__name__ == short]
@@ -127,9 +125,7 @@ def _encode_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, array
     raise TypeError(f"{name} has dtype {value.dtype}, but only numbers and strings can be saved")
 
 
-def _encode_random_state(
-    value: np.random.RandomState | np.random.Generator, name: str, arrays: list[Any]
-) -> JSON:
+def _encode_random_state(value: np.random.RandomState | np.random.Generator, name: str, arrays: list[Any]) -> JSON:
     """Encode the state of a random number generator."""
     if legacy := isinstance(value, np.random.RandomState):
         state: Any = value.get_state(legacy=False)
@@ -146,15 +142,12 @@ def _encode_object(value: Any, name: str, arrays: list[Any]) -> JSON:
     if record is not None:
         check_arrays(value)
         fields = {
-            field: encode(field_value, f"{name}.{field}", arrays)
-            for field, field_value in value._asdict().items()
+            field: encode(field_value, f"{name}.{field}", arrays) for field, field_value in value._asdict().items()
         }
         return {"kind": "record", "class": record, "fields": fields}
     class_name = get_class_name(type(value))
     if class_name is None:
-        raise TypeError(
-            f"{name} is a {type(value).__qualname__}, which cannot be saved: replace or remove it"
-        )
+        raise TypeError(f"{name} is a {type(value).__qualname__}, which cannot be saved: replace or remove it")
     parameters = value.get_params(deep=False)
     # scikit-learn adds its version to the attributes of its own estimators.
     is_own_class = not type(value).__module__.startswith("sklearn.")
@@ -169,12 +162,8 @@ def _encode_object(value: Any, name: str, arrays: list[Any]) -> JSON:
     return {
         "kind": "estimator",
         "class": class_name,
-        "parameters": {
-            key: encode(field_value, f"{name}.{key}", arrays) for key, field_value in parameters.items()
-        },
-        "attributes": {
-            key: encode(field_value, f"{name}.{key}", arrays) for key, field_value in fitted.items()
-        },
+        "parameters": {key: encode(field_value, f"{name}.{key}", arrays) for key, field_value in parameters.items()},
+        "attributes": {key: encode(field_value, f"{name}.{key}", arrays) for key, field_value in fitted.items()},
     }
 
 
@@ -192,9 +181,7 @@ class Decoder(NamedTuple):
             return node
         if node["kind"] not in _DECODERS:
             url = self.record.location.url
-            raise ValueError(
-                f"the model at {url} has an unknown kind of value, {node['kind']!r}: save it again"
-            )
+            raise ValueError(f"the model at {url} has an unknown kind of value, {node['kind']!r}: save it again")
         return _DECODERS[node["kind"]](self, node)
 
     def items(self, node: dict[str, Any]) -> list[Any]:
@@ -242,9 +229,7 @@ def _decode_sparse(decoder: Decoder, node: dict[str, Any]) -> sparse.csr_array:
     return rows
 
 
-def _decode_random_state(
-    decoder: Decoder, node: dict[str, Any]
-) -> np.random.RandomState | np.random.Generator:
+def _decode_random_state(decoder: Decoder, node: dict[str, Any]) -> np.random.RandomState | np.random.Generator:
     state = decoder.items(node)[0]
     kind = state["bit_generator"]
     if kind not in _BIT_GENERATORS:
@@ -305,11 +290,7 @@ def _decode_estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
 def find_unset_names(kind: type, attributes: Iterable[str], parameters: Iterable[str]) -> list[str]:
     """Return the attributes that hide a parameter, method or property, or that no method of the class sets."""
     shadowing = {name for name in attributes if hasattr(getattr(kind, name, None), "__get__")}
-    return [
-        name
-        for name in attributes
-        if name in {*shadowing, *parameters} or name not in _find_set_attributes(kind)
-    ]
+    return [name for name in attributes if name in {*shadowing, *parameters} or name not in _find_set_attributes(kind)]
 
 
 @cache

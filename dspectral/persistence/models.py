@@ -80,9 +80,7 @@ def save(
     node = cast("dict[str, Any]", encode(model, type(model).__name__, arrays))
     with hold_write_lock(location, wait=WAIT_SECONDS):
         _check_replaceable(location, overwrite=overwrite)  # another process may have saved a model meanwhile
-        write_stored_group(
-            location, {KEY: {"format": FORMAT, "version": version("dspectral"), **node}}, arrays
-        )
+        write_stored_group(location, {KEY: {"format": FORMAT, "version": version("dspectral"), **node}}, arrays)
 
 
 def _check_replaceable(location: Location, *, overwrite: bool) -> None:
@@ -154,9 +152,7 @@ def load(
             # save(overwrite=True) removes the old arrays; then the new ones are read.
             if (newer := read_stored_group(location)) is None or newer.attributes == record.attributes:
                 raise
-    raise StoreError(
-        f"the model at {path} was replaced {MAX_READS} times during the read: load it again later"
-    )
+    raise StoreError(f"the model at {path} was replaced {MAX_READS} times during the read: load it again later")
 
 
 def _decode(record: StoredGroup, path: str, extra_classes: Sequence[type]) -> Any:
@@ -173,9 +169,7 @@ def _decode(record: StoredGroup, path: str, extra_classes: Sequence[type]) -> An
         if isinstance(error, StoreError) or record.location.url in str(error):
             raise
         message = f"{type(error).__name__}: {error}"
-        raise ValueError(
-            f"the model at {path} has invalid content ({message:.200}): save it again"
-        ) from error
+        raise ValueError(f"the model at {path} has invalid content ({message:.200}): save it again") from error
 
 
 @cache

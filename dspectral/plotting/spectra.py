@@ -70,9 +70,7 @@ def plot_spectrum(model: HasSpectrum, ax: Axes | None = None) -> Axes:
     number = np.arange(1, len(scree.values) + 1)
     is_positive = scree.values > 0  # a logarithmic axis has no zero
     marker = "o" if len(number) <= 60 else None
-    ax.semilogy(
-        number[is_positive], np.sqrt(scree.values[is_positive]), color=BLUE, marker=marker, markersize=4
-    )
+    ax.semilogy(number[is_positive], np.sqrt(scree.values[is_positive]), color=BLUE, marker=marker, markersize=4)
     ax.set(xlabel="component", ylabel="singular value")
     use_plain_ticks(ax)
     ax.yaxis.label.set_color(BLUE)
@@ -126,9 +124,7 @@ def plot_certificate(
     error = certificate.absolute if isinstance(certificate, Certificate) else certificate
     error = scree.error if error is None else float(error)
     if error is None:
-        raise ValueError(
-            f"{type(model).__name__} must have a certificate, but has none: pass certificate=BOUND"
-        )
+        raise ValueError(f"{type(model).__name__} must have a certificate, but has none: pass certificate=BOUND")
     ax = get_axes(ax)
     number = np.arange(1, len(scree.values) + 1)
     is_positive = scree.values > 0
@@ -146,9 +142,7 @@ def plot_certificate(
         for color, label, part in kinds:
             if len(values[part]):
                 ax.semilogy(number[part], values[part], "o", color=color, markersize=4, label=label)
-        percent = (
-            f"{100 * error / scree.energy:.2g} % of the energy" if scree.energy_known else f"{error:.3g}"
-        )
+        percent = f"{100 * error / scree.energy:.2g} % of the energy" if scree.energy_known else f"{error:.3g}"
         ax.axhline(error, color=ORANGE, linestyle="--", label=f"certificate, {percent}")
         ax.set_title(f"{n_certain} of {len(values)} components are above the certificate", fontsize=10)
     ax.legend(frameon=False, fontsize=9)
@@ -171,9 +165,7 @@ def compute_scree(model: HasSpectrum) -> Scree:
     values = np.asarray(model if singular_values is None else singular_values)
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         problem = "is not fitted" if hasattr(model, "fit") else "has no singular values"
-        raise TypeError(
-            f"{type(model).__name__} {problem}: pass a fitted model, a sketch, or singular values"
-        )
+        raise TypeError(f"{type(model).__name__} {problem}: pass a fitted model, a sketch, or singular values")
     squares = np.sort(values.astype(np.float64) ** 2)[::-1]
     if not len(squares) or squares[0] <= 0 or not np.isfinite(squares).all():
         raise ValueError("at least one singular value must be finite and above zero, but none is")
@@ -181,7 +173,5 @@ def compute_scree(model: HasSpectrum) -> Scree:
         energy = certificate.absolute / certificate.relative
     is_known = energy is not None and float(energy) > 0
     # The sum may exceed the energy by rounding.
-    total = (
-        float(squares.sum()) if energy is None or not is_known else max(float(energy), float(squares.sum()))
-    )
+    total = float(squares.sum()) if energy is None or not is_known else max(float(energy), float(squares.sum()))
     return Scree(squares, total, is_known, error)

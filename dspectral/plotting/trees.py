@@ -73,9 +73,7 @@ def plot_brown_tree(
     counts = np.asarray(clustering.word_counts_)
     bits = dict(zip(classes.tolist(), clustering.codes(n_clusters), strict=True))
     order = sorted(bits, key=lambda number: bits[number])
-    labels = [
-        f"{_format_words(words, counts, classes == number, n_words)}   {bits[number]}" for number in order
-    ]
+    labels = [f"{_format_words(words, counts, classes == number, n_words)}   {bits[number]}" for number in order]
     ax = get_axes(ax, width=7.0, height=max(2.0, 0.2 * len(order) + 0.5))
     _draw_tree(ax, tree.merges, n_clusters)
     ax.yaxis.tick_right()
@@ -114,16 +112,12 @@ def _draw_tree(ax: Axes, merges: Int32s, n_clusters: int) -> None:
     ax.set_xlim(-1.02 * n_clusters, 0.0)
 
 
-def _format_words(
-    words: NDArray[Any], counts: IntArray, is_in_cluster: NDArray[np.bool_], n_words: int
-) -> str:
+def _format_words(words: NDArray[Any], counts: IntArray, is_in_cluster: NDArray[np.bool_], n_words: int) -> str:
     """Return the label of a class: its most frequent words; `<?>` only if there is no other."""
     members = np.flatnonzero(is_in_cluster)
     by_count = members[np.argsort(-counts[members], kind="stable")]
     names = [str(words[i]) for i in by_count if words[i] != "<?>"] or ["<?>"]
-    short = [
-        name if len(name) <= _MAX_LETTERS else f"{name[: _MAX_LETTERS - 1]}…" for name in names[:n_words]
-    ]
+    short = [name if len(name) <= _MAX_LETTERS else f"{name[: _MAX_LETTERS - 1]}…" for name in names[:n_words]]
     return " ".join(short).replace("$", r"\$") + (" …" if len(names) > n_words else "")
 
 
@@ -215,9 +209,7 @@ def _compute_positions(n_blocks: int, fan_in: int) -> list[NDArray[np.float64]]:
     return positions
 
 
-def _draw_merges(
-    ax: Axes, level: int, positions: list[NDArray[np.float64]], fan_in: int, shade: ColorType
-) -> None:
+def _draw_merges(ax: Axes, level: int, positions: list[NDArray[np.float64]], fan_in: int, shade: ColorType) -> None:
     below, above = positions[level - 1], positions[level]
     lines = [[(x, level - 1.0), (above[i // fan_in], float(level))] for i, x in enumerate(below)]
     width = float(np.clip(90 / len(lines), 0.4, 1.5))

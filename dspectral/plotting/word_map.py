@@ -16,9 +16,7 @@ _ANGLES = np.array([0, 180, 45, 135, -45, -135, 90, -90, 22, -22, 158, -158])
 """Directions of label positions in degrees, in the order in which they are tried."""
 
 
-def draw_labels(
-    ax: Axes, points: NDArray[np.float64], texts: Sequence[str], *, size: float = 8.0
-) -> list[Annotation]:
+def draw_labels(ax: Axes, points: NDArray[np.float64], texts: Sequence[str], *, size: float = 8.0) -> list[Annotation]:
     """Draw a label at the first free position around each point (n, 2), with a thin line to distant points."""
     figure = ax.get_figure(root=True)
     if figure is None or not len(points):
@@ -37,9 +35,7 @@ def draw_labels(
         )  # fmt: skip
         box = label.get_window_extent()
         half = np.array([box.width, box.height]) / 2 + 0.8 * scale
-        position = _find_free_position(
-            anchors[i], half, boxes, (frame.x0, frame.y0, frame.x1, frame.y1), scale
-        )
+        position = _find_free_position(anchors[i], half, boxes, (frame.x0, frame.y0, frame.x1, frame.y1), scale)
         if position is None:
             label.remove()
             continue
@@ -136,9 +132,7 @@ def plot_words(
     all_words = [word for members in groups.values() for word in members]
     if len(all_words) < 2:
         raise ValueError(f"words={all_words} must hold at least 2 words")
-    positions = _project_to_plane(
-        np.asarray(embedding.vectors_, dtype=np.float64)[_get_word_ids(embedding, all_words)]
-    )
+    positions = _project_to_plane(np.asarray(embedding.vectors_, dtype=np.float64)[_get_word_ids(embedding, all_words)])
     ax = get_axes(ax, width=7.0, height=5.2)
     start = 0
     for color, (name, members) in zip(get_colors(len(groups)), groups.items(), strict=True):

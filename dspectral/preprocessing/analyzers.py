@@ -71,16 +71,12 @@ class Analysis(NamedTuple):
         unit: Any = "a function" if callable(self.analyzer) else self.analyzer
         if unit != "a function":
             check_option("analyzer", unit, ("word", "char", "char_wb"))
-        unused = {"word": (), "a function": tuple(options)}.get(
-            unit, ("tokenizer", "token_pattern", "stop_words")
-        )
+        unused = {"word": (), "a function": tuple(options)}.get(unit, ("tokenizer", "token_pattern", "stop_words"))
         if self.tokenizer is not None and unit == "word":
             unused = ("token_pattern",)
         if wrong := [name for name in unused if name in options and name != "analyzer"]:
             other = "tokenizer" if unit == "word" else f"analyzer={unit!r}"
-            raise ValueError(
-                f"{wrong[0]}={options[wrong[0]]!r:.60} has no effect with {other}: remove one of them"
-            )
+            raise ValueError(f"{wrong[0]}={options[wrong[0]]!r:.60} has no effect with {other}: remove one of them")
         check_stop_words(self.stop_words)
 
 

@@ -46,9 +46,7 @@ FOREIGN_ARGUMENTS: dict[str, tuple[Any, str]] = {
 
 
 @register_class
-class NgramHashing(
-    RunPlanMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class NgramHashing(RunPlanMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Count the n-grams of texts, hashed to columns, in memory or out of core.
 
     Columns, signs and arguments are those of scikit-learn's ``HashingVectorizer(norm=None)``. The transformer is
@@ -152,9 +150,7 @@ class NgramHashing(
         """Parameters as a record, with a named tokenizer or analyzer."""
         analysis_options = {name: getattr(self, name) for name in Analysis._fields}
         if not (self.stop_words is None or isinstance(self.stop_words, str)):
-            nfc = self.normalize is not None or (
-                isinstance(self.tokenizer, str) and self.tokenizer in RULE_NAMES
-            )
+            nfc = self.normalize is not None or (isinstance(self.tokenizer, str) and self.tokenizer in RULE_NAMES)
             words = check_stop_words(self.stop_words)
             analysis_options["stop_words"] = (
                 tuple(prepare_text(word, lowercase=False, normalize=nfc) for word in words) or None

@@ -23,6 +23,4 @@ _LINEAR = {
 }
 register_arrays({**_LINEAR, "n_iter_": Array("*", "i")})(LogisticRegression)
 register_arrays(_LINEAR)(LinearSVC)
-register_arrays(
-    {"coef_": Array("n_features_in_;k n_features_in_"), "intercept_": Array(";k", optional=True)}
-)(Ridge)
+register_arrays({"coef_": Array("n_features_in_;k n_features_in_"), "intercept_": Array(";k", optional=True)})(Ridge)

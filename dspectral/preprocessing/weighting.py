@@ -32,18 +32,14 @@ from dspectral.types import CheckpointPath, RowsLike
 Idf: TypeAlias = Literal["smooth", "plain"]
 """Form of the inverse document frequency: that of scikit-learn, or of textbooks."""
 _USE_HASHING = "it in NgramHashing(...), the previous step"
-_USE_VOCABULARY = (
-    "build_store(files, store, vocabulary=VocabularySettings({})), since hashed columns have no words"
-)
+_USE_VOCABULARY = "build_store(files, store, vocabulary=VocabularySettings({})), since hashed columns have no words"
 FOREIGN_ARGUMENTS: dict[str, tuple[Any, str]] = {
     "binary": (False, "TfidfWeighting(tf='binary')"),
     "min_df": (1, _USE_VOCABULARY.format("min_df=...")),
     "max_df": (1.0, _USE_VOCABULARY.format("max_df=...")),
     "max_features": (None, _USE_VOCABULARY.format("max_features=...")),
     "vocabulary": (None, "build_store(files, store, vocabulary=VocabularySettings()) has named columns"),
-    **dict.fromkeys(
-        ("analyzer", "lowercase", "ngram_range", "preprocessor", "stop_words"), (..., _USE_HASHING)
-    ),
+    **dict.fromkeys(("analyzer", "lowercase", "ngram_range", "preprocessor", "stop_words"), (..., _USE_HASHING)),
     **dict.fromkeys(("strip_accents", "token_pattern", "tokenizer"), (..., _USE_HASHING)),
 }
 """Unsupported arguments of ``TfidfVectorizer``: the value without effect, and the replacement."""
@@ -52,9 +48,7 @@ FOREIGN_ARGUMENTS: dict[str, tuple[Any, str]] = {
 @register_arrays(
     {
         "idf_": Array("n_features_in_", optional=True),
-        "document_frequency_": Array(
-            "n_features_in_", "i", at_least=0, below="n_documents_+1", optional=True
-        ),
+        "document_frequency_": Array("n_features_in_", "i", at_least=0, below="n_documents_+1", optional=True),
     }
 )
 @register_class
@@ -164,9 +158,7 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
         return self._learn_frequencies(X, reset=True)
 
     @tracked_fit
-    def partial_fit(
-        self, X: RowsLike, y: ArrayLike | None = None, *, checkpoints: CheckpointPath = None
-    ) -> Self:
+    def partial_fit(self, X: RowsLike, y: ArrayLike | None = None, *, checkpoints: CheckpointPath = None) -> Self:
         """Count additional rows; earlier rows are not read again.
 
         Parameters
@@ -205,9 +197,7 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
             return X.weighted(weighting)
         dtype = np.float32 if rows.dtype == np.float32 else np.float64
         # Rows of a store were checked when they were written; other rows are converted to finite CSR first.
-        rows = map_rows(
-            rows, to_csr_counts, n_columns=rows.shape[1], dtype=dtype, sparse_output=True, name="check"
-        )
+        rows = map_rows(rows, to_csr_counts, n_columns=rows.shape[1], dtype=dtype, sparse_output=True, name="check")
         weighted = weigh_rows(rows, weighting, n_columns=rows.shape[1], dtype=dtype)
         return annotate_columns(weighted, X) if is_lazy(X) else weighted
 
@@ -237,9 +227,7 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
             )
         )  # fmt: skip
         idf = _resolve_alias("idf", idf, "smooth", ("smooth" if smooth else "plain") if use else None)
-        tf = _resolve_alias(
-            "tf", tf, "count", "sublinear" if sublinear else tf if tf != "sublinear" else "count"
-        )
+        tf = _resolve_alias("tf", tf, "count", "sublinear" if sublinear else tf if tf != "sublinear" else "count")
         if self.unseen == "keep" and idf == "plain":
             raise ValueError(
                 "unseen='keep' must be 'drop' with idf='plain', since the weight of unseen columns is infinite"
@@ -266,9 +254,7 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
                 frequencies = summarize(rows, summarize_block=count_document_frequencies, name="count")
                 n_passes = 1
             if not reset:
-                frequencies = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(
-                    frequencies
-                )
+                frequencies = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(frequencies)
             self.idf_ = inverse_document_frequency(
                 frequencies.document_frequency, frequencies.n_rows, smooth=idf == "smooth", unseen=self.unseen
             )

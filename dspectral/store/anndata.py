@@ -127,9 +127,7 @@ def open_anndata(
         if not n_rows:
             raise StoreError(f"{name} has no rows, but must have at least one")
         if by_column:
-            indptr = _count_row_pointers(
-                _get_array(root, path, "indices", name), int(indptr[-1]), n_rows, name
-            )
+            indptr = _count_row_pointers(_get_array(root, path, "indices", name), int(indptr[-1]), n_rows, name)
     block_bytes = block_bytes or (COLUMN_BLOCK_BYTES if by_column else BLOCK_BYTES)
     slices = tuple(
         RowSlice(start, stop, int(indptr[start]), int(indptr[stop]), n_columns)
@@ -150,9 +148,7 @@ def _count_row_pointers(indices: Any, nnz: int, n_rows: int, name: str) -> Int64
     for first in range(0, nnz, CSC_READ_ENTRIES):
         rows = np.asarray(indices[first : min(first + CSC_READ_ENTRIES, nnz)])
         if not 0 <= rows.min(initial=0) <= rows.max(initial=0) < n_rows:
-            raise StoreError(
-                f"{name}: indices must be at least 0 and below {n_rows}, its rows; write the file again"
-            )
+            raise StoreError(f"{name}: indices must be at least 0 and below {n_rows}, its rows; write the file again")
         lengths += np.bincount(rows, minlength=n_rows)
     return np.concatenate([[0], np.cumsum(lengths)])
 
@@ -200,9 +196,7 @@ def read_slice(location: Location, row_slice: RowSlice, path: str = "X") -> CSRR
     entries = slice(row_slice.first, row_slice.last)
     # Only the chunks of these entries are read; a chunk shared by two blocks is read twice.
     with _annotate_read_errors(slice_name), open_anndata_root(location) as root:
-        indptr = np.asarray(
-            _get_array(root, path, "indptr", slice_name)[row_slice.start : row_slice.stop + 1]
-        )
+        indptr = np.asarray(_get_array(root, path, "indptr", slice_name)[row_slice.start : row_slice.stop + 1])
         indices = np.asarray(_get_array(root, path, "indices", slice_name)[entries])
         data = _to_float32(np.asarray(_get_array(root, path, "data", slice_name)[entries]), slice_name)
     # AnnData has no checksums, and an index out of range would make SciPy read out of bounds.
@@ -261,9 +255,7 @@ def _read_kind_and_shape(root: object, path: str, name: str) -> tuple[str, tuple
     element = get_element(root, path)
     attributes: dict[str, Any] = {} if element is None else dict(element.attrs)
     # AnnData 0.6 wrote h5sparse_format and h5sparse_shape.
-    kind = attributes.get(
-        "encoding-type", attributes.get("h5sparse_format", "of no encoding that AnnData writes")
-    )
+    kind = attributes.get("encoding-type", attributes.get("h5sparse_format", "of no encoding that AnnData writes"))
     kind = kind.decode() if isinstance(kind, bytes) else str(kind)
     kind = f"{kind}_matrix" if kind in ("csr", "csc") else kind
     if element is None:

@@ -135,9 +135,7 @@ def _open_hdf5(location: Location, *, write: bool) -> Iterator[Any]:
     with file:
         # External links would open arbitrary files. Link types 0 and 1 are internal.
         if other := file.id.links.visit(lambda name, link: name if link.type > 1 else None, info=True):
-            raise StoreError(
-                f"{location.url}: {other.decode()} links to another file: write its values into this file"
-            )
+            raise StoreError(f"{location.url}: {other.decode()} links to another file: write its values into this file")
         yield file
 
 
@@ -265,9 +263,7 @@ def _write_blocks(location: Location, path: str, rows: da.Array) -> None:
             array = parent.create_dataset(name, shape=rows.shape, dtype=rows.dtype)
         else:
             tall = max(1, CHUNK_BYTES // (width * rows.dtype.itemsize))
-            array = parent.create_array(
-                name, shape=rows.shape, dtype=rows.dtype, chunks=(min(tall, n_rows), width)
-            )
+            array = parent.create_array(name, shape=rows.shape, dtype=rows.dtype, chunks=(min(tall, n_rows), width))
         array.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
     # The rows may be read from the same file. HDF5 cannot write a file that is open for reading, so it is reopened for
     # each write.

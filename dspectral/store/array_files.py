@@ -121,9 +121,7 @@ def _metadata_template(dtype: str) -> bytes:
     parsed = sync(store.get(METADATA, default_buffer_prototype()))
     text = b"" if parsed is None else parsed.to_bytes()
     if not text.count(LENGTH_PLACEHOLDER) == text.count(CHUNK_LENGTH_PLACEHOLDER) == 1:
-        raise AssertionError(
-            f"Zarr {zarr.__version__} writes array metadata of an unsupported form: {text!r}"
-        )
+        raise AssertionError(f"Zarr {zarr.__version__} writes array metadata of an unsupported form: {text!r}")
     return text
 
 

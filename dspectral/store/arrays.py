@@ -116,16 +116,12 @@ def _read_chunks(
         yield from store.read_files(*(f"{path}/c/{number}" for number in numbers))
 
 
-def _read_with_zarr(
-    store: Store, path: str, name: str, remedy: str
-) -> tuple["zarr.Array[Any]", NDArray[Any]]:
+def _read_with_zarr(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.Array[Any]", NDArray[Any]]:
     """Read an array of any shape; raise StoreError if it is missing or damaged."""
     try:
         array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
         if isinstance(store, LocalFiles):
-            store.max_bytes = (
-                MAX_CHUNK_BYTES + 2 * math.prod(array.shards or array.chunks) * array.dtype.itemsize
-            )
+            store.max_bytes = MAX_CHUNK_BYTES + 2 * math.prod(array.shards or array.chunks) * array.dtype.itemsize
         return array, np.asarray(array[...])
     except FileNotFoundError as error:
         if isinstance(store, LocalFiles) and not store.root.exists():
@@ -194,15 +190,11 @@ def read_stored_group(location: Location) -> StoredGroup | None:
         return None
     # Groups of other libraries have neither key and no content hash.
     if attributes.keys() & {"generation", UNFINISHED} and not has_valid_content_hash(attributes):
-        raise StoreError(
-            f"the attributes of {location.url} do not match their content hash; save the model again"
-        )
+        raise StoreError(f"the attributes of {location.url} do not match their content hash; save the model again")
     return StoredGroup(location, attributes)
 
 
-def write_stored_group(
-    location: Location, attributes: dict[str, Any], arrays: Sequence[NDArray[Any]]
-) -> None:
+def write_stored_group(location: Location, attributes: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> None:
     """Write arrays, then the attributes that refer to them; then remove the arrays of the previous generation."""
     existing_group = read_stored_group(location)
     replaced = -1 if existing_group is None else existing_group.attributes.get("generation", -1)

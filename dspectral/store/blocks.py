@@ -117,9 +117,7 @@ def to_stored_dtype(data: NDArray[Any], name: str) -> FloatArray:
 def _write_labels(location: Location, store: Files, info: BlockInfo, labels: CSRRows) -> int:
     """Write the labels of a block and return their digest."""
     if labels.shape[0] != info.n_rows:
-        raise ValueError(
-            f"labels have {labels.shape[0]} rows, but must have {info.n_rows}, one for each row of X"
-        )
+        raise ValueError(f"labels have {labels.shape[0]} rows, but must have {info.n_rows}, one for each row of X")
     ones = np.ones(labels.nnz, dtype=np.float32)  # other programs expect the data of a CSR group
     parts = {"data": ones, "indices": labels.indices.astype(np.int32), "indptr": labels.indptr}
     for part, values in parts.items():
@@ -204,16 +202,12 @@ def read_documents(location: Location, path: str) -> Documents:
     return Documents(data, offsets)
 
 
-def read_row_documents(
-    location: Location, blocks: Sequence[BlockInfo], rows: Iterable[int], part: str
-) -> list[str]:
+def read_row_documents(location: Location, blocks: Sequence[BlockInfo], rows: Iterable[int], part: str) -> list[str]:
     """Return the texts or ids of some rows in the given order; each block is read at most once."""
     row_numbers: IntArray = np.asarray(list(rows), dtype=np.int64)
     starts = np.cumsum([0, *(block.n_rows for block in blocks)])
     if len(wrong := row_numbers[(row_numbers < 0) | (row_numbers >= starts[-1])]):
-        raise IndexError(
-            f"row {wrong[0]} must be one of the {starts[-1]} rows of store {location.url}, counted from 0"
-        )
+        raise IndexError(f"row {wrong[0]} must be one of the {starts[-1]} rows of store {location.url}, counted from 0")
     selected_documents = [""] * len(row_numbers)
     numbers = np.searchsorted(starts, row_numbers, side="right") - 1
     order = np.argsort(numbers, kind="stable")
@@ -221,7 +215,5 @@ def read_row_documents(
         number = numbers[positions[0]]
         documents = read_documents(location, f"{blocks[number].name}/{part}")
         for position in positions.tolist():
-            selected_documents[position] = documents.text(
-                int(row_numbers[position] - starts[number])
-            ).decode()
+            selected_documents[position] = documents.text(int(row_numbers[position] - starts[number])).decode()
     return selected_documents

@@ -160,6 +160,4 @@ def _describe_difference(a: Columns, b: Columns) -> tuple[str, str] | None:
     if len(different_columns):
         i = different_columns[0]
         return f"column {i} is {a.names[i]!r}", f"{b.names[i]!r}"
-    return (
-        None if len(a.names) == len(b.names) else (f"there are {len(a.names)}", f"there are {len(b.names)}")
-    )
+    return None if len(a.names) == len(b.names) else (f"there are {len(a.names)}", f"there are {len(b.names)}")

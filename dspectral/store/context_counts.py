@@ -137,10 +137,7 @@ def spill_contexts(
 def _get_chunk_ranges(indices: list[Int64s], row_block: int) -> Int64s:
     """Return start, end, checksum and length of the chunk of a row block in each spill file."""
     return np.array(
-        [
-            (*index[row_block : row_block + 2, 0], index[row_block, 2], index[row_block, 1])
-            for index in indices
-        ]
+        [(*index[row_block : row_block + 2, 0], index[row_block, 2], index[row_block, 1]) for index in indices]
     )
 
 

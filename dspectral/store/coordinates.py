@@ -146,9 +146,7 @@ class Coordinates:
             return retry(self._read, chunk, read_ids, description=f"reading {name}")
         except (OSError, ValueError, RuntimeError, TypeError, AttributeError, LookupError) as error:
             reason = " ".join(str(error).split())
-            raise StoreError(
-                f"{name}: missing or damaged ({reason}); remove it and write it again"
-            ) from error
+            raise StoreError(f"{name}: missing or damaged ({reason}); remove it and write it again") from error
 
     def _read(self, chunk: int, read_ids: bool) -> Any:
         if self.is_parquet:
@@ -161,9 +159,7 @@ class Coordinates:
             if head != {**self.head, "chunk": chunk, "finished": False}:
                 raise ValueError("the file belongs to other coordinates")
             column = table.column("id" if read_ids else "coordinates").combine_chunks()
-            values = (
-                column.to_pylist() if read_ids else column.flatten().to_numpy().reshape(-1, self.shape[1])
-            )
+            values = column.to_pylist() if read_ids else column.flatten().to_numpy().reshape(-1, self.shape[1])
             return _check_digest(values, digests)
         rows = self.rows(chunk)
         coordinates = zarr.open_array(
@@ -194,9 +190,7 @@ class Coordinates:
             return digests
         for path, content in ((IDS, ids), ("coordinates", values)):
             if content is not None:
-                array = zarr.open_array(
-                    self.location.open(read_only=False), path=path, mode="r+", zarr_format=3
-                )
+                array = zarr.open_array(self.location.open(read_only=False), path=path, mode="r+", zarr_format=3)
                 array[rows.start : rows.stop] = np.asarray(content, dtype=array.dtype)
         return digests
 
@@ -221,9 +215,7 @@ class Coordinates:
 
 
 @tracked_fit
-def write_rows(
-    Z: RowsLike, out: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
-) -> Coordinates:
+def write_rows(Z: RowsLike, out: str | PathLike[str], *, storage_options: dict[str, Any] | None = None) -> Coordinates:
     """Write dense rows in chunks with the ids of their store; resumes an interrupted call."""
     if not str(out).rstrip("/").endswith((".zarr", ".parquet")):
         raise ValueError(f"out={str(out)!r} must end in .zarr or .parquet")
@@ -240,21 +232,15 @@ def write_rows(
         saved.create_arrays()
         # Looking for existing chunks takes one request per chunk, so only after an interrupted call.
         numbers = range(saved.n_chunks)
-        has_chunk = (
-            run_tasks(saved.has_chunk, numbers, name="find-block") if existing else [False] * len(numbers)
-        )
+        has_chunk = run_tasks(saved.has_chunk, numbers, name="find-block") if existing else [False] * len(numbers)
         digests = _write_missing_chunks(saved, rows, [number for number in numbers if not has_chunk[number]])
         coordinates = replace(saved, head={**saved.head, "finished": True})
         if saved.is_parquet:
             return coordinates
         existing_chunks = [number for number in numbers if has_chunk[number]]
-        digests.update(
-            zip(existing_chunks, run_tasks(saved.read_digests, existing_chunks, name="verify"), strict=True)
-        )
+        digests.update(zip(existing_chunks, run_tasks(saved.read_digests, existing_chunks, name="verify"), strict=True))
         coordinates = replace(coordinates, digests=[digests[number] for number in numbers])
-        location.write_attributes(
-            "", {KEY: with_content_hash({**coordinates.head, "digests": coordinates.digests})}
-        )
+        location.write_attributes("", {KEY: with_content_hash({**coordinates.head, "digests": coordinates.digests})})
     return coordinates
 
 
@@ -268,16 +254,12 @@ def _make_header(rows: da.Array) -> dict[str, Any]:
         "chunk_rows": max(1, min(max(rows.chunks[0]), CHUNK_BYTES // (k * dtype.itemsize))),
         "ids": source_store is not None and source_store.documents([0], IDS) is not None,
         "made_by": get_pass_name(str(rows.name)),
-        "store": without_secrets(coordinates.url)
-        if (coordinates := getattr(source_store, "location", None))
-        else None,
+        "store": without_secrets(coordinates.url) if (coordinates := getattr(source_store, "location", None)) else None,
         "finished": False,
     }
 
 
-def _write_missing_chunks(
-    coordinates: Coordinates, rows: da.Array, missing_chunks: list[int]
-) -> dict[int, list[Any]]:
+def _write_missing_chunks(coordinates: Coordinates, rows: da.Array, missing_chunks: list[int]) -> dict[int, list[Any]]:
     """Write some chunks and return their digests by chunk number."""
     if not missing_chunks:
         return {}
@@ -300,9 +282,7 @@ def _write_missing_chunks(
     return dict(zip(missing_chunks, new_digests[:, 0], strict=True))
 
 
-def open_coordinates(
-    url: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
-) -> Coordinates:
+def open_coordinates(url: str | PathLike[str], *, storage_options: dict[str, Any] | None = None) -> Coordinates:
     """Open coordinates that ``transform(X, out=...)`` has written; only metadata is read.
 
     Parameters
@@ -343,9 +323,7 @@ def _open_if_exists(location: Location) -> Coordinates | None:
     if not coordinates.is_parquet:
         attributes = location.read_attributes(zarr_format=None)
         if attributes and KEY not in attributes:
-            raise StoreError(
-                f"{location.url} does not contain coordinates: choose another path, or remove it"
-            )
+            raise StoreError(f"{location.url} does not contain coordinates: choose another path, or remove it")
         if not attributes:
             return None
         head = _verify_header(attributes[KEY], location)
@@ -381,9 +359,7 @@ def _verify_header(head: dict[str, Any], location: Location | None = None) -> di
     """Verify the content hash of a header and return it without the hash."""
     if not isinstance(head, dict) or not has_valid_content_hash(head):
         source_name = "its metadata" if location is None else f"the attributes of {location.url}"
-        raise StoreError(
-            f"{source_name} do not match their content hash; remove the coordinates and write them again"
-        )
+        raise StoreError(f"{source_name} do not match their content hash; remove the coordinates and write them again")
     return {name: value for name, value in head.items() if name != CONTENT_HASH}
 
 

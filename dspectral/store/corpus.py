@@ -87,9 +87,7 @@ class Corpus:
             If something is missing or damaged.
         """
         _ = self.words  # reading verifies it
-        run_tasks(
-            partial(_verify_block, self.location, n_types=len(self.counts)), self.blocks, name="check-block"
-        )
+        run_tasks(partial(_verify_block, self.location, n_types=len(self.counts)), self.blocks, name="check-block")
 
     @property
     def n_sentences(self) -> int:

@@ -210,9 +210,7 @@ class CountStore(CountMatrix):
         """Frequent terms of hashed columns, read from the store on each access; None without ``keep_terms``."""
         if self.hashing is None or not self.provenance.get(KEEP_TERMS):
             return None
-        sample = read_term_sample(
-            self.location, get_totals_path(self.generation), self.provenance[KEEP_TERMS]
-        )
+        sample = read_term_sample(self.location, get_totals_path(self.generation), self.provenance[KEEP_TERMS])
         return KeptTerms.from_sample(sample, self.hashing)
 
     def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
@@ -297,9 +295,7 @@ def open_store(
     (3, 3)
     """
     if align is not None:
-        opened = open_store(
-            url, layer=layer, without=without, tokenizer=tokenizer, storage_options=storage_options
-        )
+        opened = open_store(url, layer=layer, without=without, tokenizer=tokenizer, storage_options=storage_options)
         return align_columns(opened, align)
     # Usually one read of the root is enough; the later reads only select the error message.
     location = Location.from_url(url, storage_options)
@@ -311,22 +307,16 @@ def open_store(
         return open_anndata(location, layer=layer, path=WHOLE_GROUP if is_matrix else None)
     store = open_finished(location)
     if store is not None and layer is not None:
-        raise StoreError(
-            f"layer={layer!r} must be None, because {url} is a store of dspectral and has no layers"
-        )
+        raise StoreError(f"layer={layer!r} must be None, because {url} is a store of dspectral and has no layers")
     if store is not None:
         _check_tokenizer(store.provenance, tokenizer, location.url)
-        return replace(
-            store, blocks=exclude_blocks(store.blocks, without, location.url), left_out=tuple(without)
-        )
+        return replace(store, blocks=exclude_blocks(store.blocks, without, location.url), left_out=tuple(without))
     if {"obs", "var"} <= {*location.list_names()}:  # a file of AnnData 0.6, which did not store the encoding
         return open_anndata(location, layer=layer)
     if CORPUS_KEY in attributes:
         raise StoreError(f"{url} is a corpus of sentences, not a store of counts: open it with open_corpus")
     if location.read_attributes("plans") is not None:
-        raise StoreError(
-            f"the store at {url} is not finished: repeat the call that builds it, which resumes the build"
-        )
+        raise StoreError(f"the store at {url} is not finished: repeat the call that builds it, which resumes the build")
     raise StoreError(f"no store at {url}: build one with build_store or write_counts")
 
 
@@ -362,9 +352,7 @@ def read_root_metadata(location: Location, key: str, kind: str) -> dict[str, Any
             f"{kind} {location.url} has format {written!r:.60}, but this version reads {FORMAT}; build the {kind} again"
         )
     if head is not None and not has_valid_content_hash(head):
-        raise StoreError(
-            f"the root of {kind} {location.url} does not match its content hash; build the {kind} again"
-        )
+        raise StoreError(f"the root of {kind} {location.url} does not match its content hash; build the {kind} again")
     return head and {**head, "provenance": wrap_tokenizer_names(head["provenance"])}
 
 

@@ -63,8 +63,7 @@ def render_text_files(files: Any) -> str:
         ("documents", documents),
         (
             "a document is",
-            read_options.unit
-            or (f"a field {read_options.field!r}" if read_options.field else "a line or a field"),
+            read_options.unit or (f"a field {read_options.field!r}" if read_options.field else "a line or a field"),
         ),
         ("block", f"at most {format_bytes(read_options.block_bytes)} of text"),
         (

@@ -76,14 +76,8 @@ class _CheckedKeys:
         """Read a key for Zarr; reject array metadata that name the pickle codec."""
         self.resolve_key(key)
         content: Buffer | None = await cast(Any, super()).get(key, *arguments, **options)
-        if (
-            content is not None
-            and key.endswith(".zarray")
-            and _uses_pickle_codec(json.loads(content.to_bytes()))
-        ):
-            raise ValueError(
-                f"{key} uses the pickle codec, which can run code from the file: remove the array"
-            )
+        if content is not None and key.endswith(".zarray") and _uses_pickle_codec(json.loads(content.to_bytes())):
+            raise ValueError(f"{key} uses the pickle codec, which can run code from the file: remove the array")
         return content
 
     async def exists(self, key: str) -> bool:
@@ -107,9 +101,7 @@ class _CheckedKeys:
     def make_groups(self, path: str) -> None:
         """Create the missing parent groups of a path."""
         folders = path.split("/")[:-1]
-        keys = {
-            "/".join([*folders[:depth], METADATA]) for depth in range(len(folders) + 1)
-        } - self._existing_groups
+        keys = {"/".join([*folders[:depth], METADATA]) for depth in range(len(folders) + 1)} - self._existing_groups
         write, content = cast(Any, self).set_if_not_exists, group_metadata()
 
         async def make() -> None:
@@ -146,9 +138,7 @@ class LocalFiles(_CheckedKeys, LocalStore):
         """Write a file for Zarr unless it exists."""
         if not self.has_key(key):
             with suppress(FileExistsError):
-                await asyncio.to_thread(
-                    _replace, Path(self.resolve_key(key)), value.to_bytes(), exclusive=True
-                )
+                await asyncio.to_thread(_replace, Path(self.resolve_key(key)), value.to_bytes(), exclusive=True)
 
     def has_key(self, key: str) -> bool:
         """Report whether there is a file."""
@@ -231,9 +221,7 @@ class Location(NamedTuple):
 
     def content_token(self) -> object:
         """Raise UnknownContentError: the content of a location can change."""
-        raise UnknownContentError(
-            f"they are read from {without_secrets(self.url)}, which stores no content hashes"
-        )
+        raise UnknownContentError(f"they are read from {without_secrets(self.url)}, which stores no content hashes")
 
     def open_file_system(self) -> tuple[Any, str]:
         """Return the file system, and the path of the store in it."""
@@ -256,13 +244,9 @@ class Location(NamedTuple):
     def read_attributes(self, path: str = "", *, zarr_format: Literal[3] | None = 3) -> dict[str, Any] | None:
         """Return the attributes of a group, of any format if that is None; None where there is no group."""
         at = f"{self.url}, {path}" if path else self.url
-        return retry(
-            self._read_attributes, path, zarr_format, at, description=f"reading the metadata of {at}"
-        )
+        return retry(self._read_attributes, path, zarr_format, at, description=f"reading the metadata of {at}")
 
-    def _read_attributes(
-        self, path: str, zarr_format: Literal[3] | None, group_name: str
-    ) -> dict[str, Any] | None:
+    def _read_attributes(self, path: str, zarr_format: Literal[3] | None, group_name: str) -> dict[str, Any] | None:
         store = self.open()
         written = _read_local_attributes(store, f"{path}/{METADATA}" if path else METADATA)
         if written is not None:
@@ -270,15 +254,11 @@ class Location(NamedTuple):
         # Zarr reads groups of other programs and raises specific errors.
         try:
             # Consolidated metadata may be older than the latest completion marker.
-            group = zarr.open_group(
-                store, path=path, mode="r", zarr_format=zarr_format, use_consolidated=False
-            )
+            group = zarr.open_group(store, path=path, mode="r", zarr_format=zarr_format, use_consolidated=False)
         except FileNotFoundError:
             return None
         except INVALID_CONTENT_ERRORS as error:
-            raise StoreError(
-                f"{group_name} is not a group of Zarr with readable metadata: {error}"
-            ) from error
+            raise StoreError(f"{group_name} is not a group of Zarr with readable metadata: {error}") from error
         return dict(group.attrs.asdict())
 
     def write_attributes(self, path: str, attributes: dict[str, Any]) -> None:
@@ -345,9 +325,7 @@ def damage_error(location: Location, path: str, reason: str, kind: str = "store"
 
 def is_local(file_system: fsspec.AbstractFileSystem) -> bool:
     """Report whether an fsspec file system is the local one."""
-    return "file" in (
-        (file_system.protocol,) if isinstance(file_system.protocol, str) else file_system.protocol
-    )
+    return "file" in ((file_system.protocol,) if isinstance(file_system.protocol, str) else file_system.protocol)
 
 
 def as_buffer(content: bytes) -> Buffer:
@@ -405,9 +383,7 @@ def without_secrets(value: object) -> Any:
 
 def _uses_pickle_codec(metadata: object) -> bool:
     """Report whether the metadata of an array name the pickle codec."""
-    parts = (
-        metadata.values() if isinstance(metadata, dict) else metadata if isinstance(metadata, list) else ()
-    )
+    parts = metadata.values() if isinstance(metadata, dict) else metadata if isinstance(metadata, list) else ()
     return metadata == "pickle" or any(map(_uses_pickle_codec, parts))
 
 

@@ -96,9 +96,7 @@ def _try_create(file_system: fsspec.AbstractFileSystem, holder: str, content: by
         with _CREATING:  # in-memory file systems have no exclusive create
             if _read(file_system, holder) is not None:
                 return False
-            retry(
-                lambda: file_system.pipe_file(holder, content, mode="create"), description=f"writing {holder}"
-            )
+            retry(lambda: file_system.pipe_file(holder, content, mode="create"), description=f"writing {holder}")
     except Exception as error:
         # S3 responds with 412 or 409, which s3fs may not translate.
         texts = f"{type(error).__name__} {error} {error.__cause__}"
@@ -126,9 +124,7 @@ def _make_locked_error(
     location: Location, file_system: fsspec.AbstractFileSystem, holder: str, helps: str = ""
 ) -> StoreError:
     content = _read(file_system, holder)  # empty if the holder has just acquired the lock
-    holder_label = (
-        "process {pid} on {host}, since {since}".format(**json.loads(content)) if content else "just started"
-    )
+    holder_label = "process {pid} on {host}, since {since}".format(**json.loads(content)) if content else "just started"
     return StoreError(
         f"another writer holds the lock of {location.url} ({holder_label}): call again when it has finished{helps}"
     )

@@ -143,15 +143,11 @@ def align_labels(rows: da.Array, labels: RowsLike) -> da.Array:
     """Return labels with the chunks of the rows."""
     array = as_dask_rows(labels)
     if array.shape[0] != rows.shape[0]:
-        raise ValueError(
-            f"labels have {array.shape[0]} rows, but must have {rows.shape[0]}, one for each row of X"
-        )
+        raise ValueError(f"labels have {array.shape[0]} rows, but must have {rows.shape[0]}, one for each row of X")
     return array if array.chunks[0] == rows.chunks[0] else array.rechunk({0: rows.chunks[0]})
 
 
-def _write_blocks(
-    writer: StoreWriter, parts: list[da.Array], *, signed: bool, in_memory: bool
-) -> list[BlockInfo]:
+def _write_blocks(writer: StoreWriter, parts: list[da.Array], *, signed: bool, in_memory: bool) -> list[BlockInfo]:
     """Write the incomplete blocks, in threads for rows in memory; return the infos of all blocks."""
     n_blocks = parts[0].numblocks[0]
     existing_blocks: list[BlockInfo | None] = [None] * n_blocks
@@ -176,9 +172,7 @@ def _write_blocks(
     infos = [next(new_infos) if info is None else info for info in existing_blocks]
     for number, (info, size) in enumerate(zip(infos, parts[0].chunks[0], strict=True)):
         if info.n_rows != size:
-            raise ValueError(
-                f"row block {number} has {info.n_rows} rows, but must have {size}, its Dask chunk size"
-            )
+            raise ValueError(f"row block {number} has {info.n_rows} rows, but must have {size}, its Dask chunk size")
     return infos
 
 
@@ -188,9 +182,7 @@ def _write_block(
     number = block_id[0]
     name = f"row block {number}"
     if np.ma.isMaskedArray(block) or np.ma.isMaskedArray(labels):
-        raise ValueError(
-            f"row block {number} is a masked array, but counts cannot be missing: fill the entries"
-        )
+        raise ValueError(f"row block {number} is a masked array, but counts cannot be missing: fill the entries")
     if block.shape[1] != writer.n_columns:
         raise ValueError(f"row block {number} has {block.shape[1]} columns, but must have {writer.n_columns}")
     with np.errstate(over="ignore"):  # overflow becomes infinity, which is checked below

@@ -64,15 +64,11 @@ class CountMatrix(ABC):
     def __getitem__(self, rows: Any) -> "SelectedRows":
         if isinstance(rows, tuple):  # as scikit-learn indexes arrays: (rows, ...)
             rows, *others = rows
-            if not all(
-                other is ... or (isinstance(other, slice) and other == slice(None)) for other in others
-            ):
+            if not all(other is ... or (isinstance(other, slice) and other == slice(None)) for other in others):
                 raise IndexError("a store is indexed by rows only: select columns of store.counts")
         selected = np.atleast_1d(np.arange(len(self))[rows])
         if not len(selected):
-            raise IndexError(
-                f"the index selects none of the {len(self)} rows of {self!r}: select at least one"
-            )
+            raise IndexError(f"the index selects none of the {len(self)} rows of {self!r}: select at least one")
         return SelectedRows(self, selected)
 
     def __array__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
@@ -183,9 +179,7 @@ class CountMatrix(ABC):
             return hash_documents(documents, self.hashing)
         vocabulary, settings = self.vocabulary, getattr(self, "provenance", {}).get("vocabulary")
         if vocabulary is None or not settings:
-            raise ValueError(
-                f"{self!r} has neither hashing settings nor a vocabulary: pass counts instead of texts"
-            )
+            raise ValueError(f"{self!r} has neither hashing settings nor a vocabulary: pass counts instead of texts")
         tokenization = tuple(settings["ngram_range"]), settings["lowercase"], settings.get("tokenizer")
         return encode_documents(documents, vocabulary.term_index(), *tokenization, settings.get("normalize"))
 
@@ -362,9 +356,7 @@ class SelectedRows(LazyTotalsMixin):
 
     store: CountMatrix
     rows: Int64s
-    hashing, vocabulary, column_identity = map(
-        delegate_to_source, ("hashing", "vocabulary", "column_identity")
-    )
+    hashing, vocabulary, column_identity = map(delegate_to_source, ("hashing", "vocabulary", "column_identity"))
 
     def __repr__(self) -> str:
         return f"{self.shape[0]} rows of {self.store!r}"
@@ -398,8 +390,7 @@ class SelectedRows(LazyTotalsMixin):
             order = np.argsort(sources, kind="stable")
             groups = np.split(order, np.flatnonzero(np.diff(sources[order])) + 1)
             parts = tuple(
-                (items[sources[group[0]]], self.rows[start + group] - starts[sources[group[0]]])
-                for group in groups
+                (items[sources[group[0]]], self.rows[start + group] - starts[sources[group[0]]]) for group in groups
             )
             selections.append(RowSelection(parts, None if len(parts) == 1 else np.argsort(order)))
         selection_bytes = [int(row_bytes[block_numbers[start:stop]].sum()) for start, stop in bounds]
@@ -434,9 +425,7 @@ class SelectedRows(LazyTotalsMixin):
         """Return the ids or texts of some rows; None if the store has none."""
         numbers = list(rows)
         if outside := [row for row in numbers if not 0 <= row < len(self)]:
-            raise IndexError(
-                f"row {outside[0]} must be at least 0 and below {len(self)}, the number of {self!r}"
-            )
+            raise IndexError(f"row {outside[0]} must be at least 0 and below {len(self)}, the number of {self!r}")
         return self.store.documents(self.rows[numbers], part)
 
 

@@ -104,9 +104,7 @@ class VocabularySettings(NamedTuple):
         VocabularySettings
             The settings.
         """
-        settings = {
-            name: record[key] for name in cls._fields if (key := STORED_NAMES.get(name, name)) in record
-        }
+        settings = {name: record[key] for name in cls._fields if (key := STORED_NAMES.get(name, name)) in record}
         return cls(**{**settings, "ngram_range": tuple(record["ngram_range"])})
 
     def limits(self, n_documents: int) -> tuple[float, float]:
@@ -233,9 +231,7 @@ def find_vocabulary(location: Location) -> Vocabulary | None:
 def read_vocabulary(location: Location) -> Vocabulary:
     """Read the vocabulary of a store and verify its digest."""
     names = "terms", "offsets", "document_frequency", "counts"
-    terms, offsets, document_frequency, counts = parts = [
-        read_array(location, f"{PATH}/{name}") for name in names
-    ]
+    terms, offsets, document_frequency, counts = parts = [read_array(location, f"{PATH}/{name}") for name in names]
     digest = (location.read_attributes(PATH) or {}).get("digest")
     if digest != compute_digest(*parts) or find_offset_error(offsets, len(terms)):
         raise damage_error(location, PATH, "its content does not match its digest")

@@ -22,9 +22,7 @@ KEY = "weighting"
 def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTypeLike = np.float32) -> Any:
     """Apply a weighting to CSR rows. Shapes: `X` (n, d); returns (n, n_columns)."""
     name = f"{_WEIGH_PREFIX}{weighting.digest}"  # Dask's dashboard shows the group "weigh-block"
-    rows = engine.map_rows(
-        X, weighting.apply, n_columns=n_columns, dtype=dtype, sparse_output=True, name=name
-    )
+    rows = engine.map_rows(X, weighting.apply, n_columns=n_columns, dtype=dtype, sparse_output=True, name=name)
     keeps_columns = engine.is_lazy(rows) and weighting.columns is None
     return annotate_columns(rows, X) if keeps_columns else rows
 
@@ -34,9 +32,7 @@ def get_weightings(X: RowsLike) -> set[str]:
     stored = getattr(X, "provenance", {}).get(KEY)
     array = getattr(X, "counts", X)
     layers = map(str, getattr(getattr(array, "dask", None), "layers", {}))
-    passes = [
-        pass_name for pass_name in map(engine.get_pass_name, layers) if pass_name.startswith(_WEIGH_PREFIX)
-    ]
+    passes = [pass_name for pass_name in map(engine.get_pass_name, layers) if pass_name.startswith(_WEIGH_PREFIX)]
     return {pass_name.removeprefix(_WEIGH_PREFIX) for pass_name in passes} | ({stored} if stored else set())
 
 

@@ -202,9 +202,7 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
 
 def changed_sources_error(location: Location, urls: Sequence[str]) -> StoreError:
     """Return an error that names source files which have changed during a build."""
-    shown_urls = ", ".join(map(without_secrets, urls[:3])) + (
-        f" and {len(urls) - 3} more" if len(urls) > 3 else ""
-    )
+    shown_urls = ", ".join(map(without_secrets, urls[:3])) + (f" and {len(urls) - 3} more" if len(urls) > 3 else "")
     return StoreError(
         f"{shown_urls} changed since the start of the build at {location.url}: remove the unfinished build with "
         "dspectral.store.discard_unfinished, and build again"

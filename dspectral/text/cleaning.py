@@ -14,9 +14,7 @@ CleanRule: TypeAlias = Literal[
 ]
 CLEAN_RULES: tuple[CleanRule, ...] = get_args(CleanRule)
 """Names of the rules, in the order in which they are applied."""
-MASKS: dict[str, str] = dict(
-    zip(CLEAN_RULES, "\u2400\u2401\u2402\u2403\u2404\u2405\u2406\u2407\u2408", strict=True)
-)
+MASKS: dict[str, str] = dict(zip(CLEAN_RULES, "\u2400\u2401\u2402\u2403\u2404\u2405\u2406\u2407\u2408", strict=True))
 """Token that replaces a masked part, by rule: a character that is punctuation, and never a word."""
 _END = b"\x1e\n"
 """Separator of documents in the joined text."""
@@ -62,9 +60,7 @@ def check_clean(clean: Collection[str] | bool) -> list[CleanRule]:
     """
     names = CLEAN_RULES if clean is True else clean or ()
     if isinstance(names, str) or not set(names) <= set(CLEAN_RULES):
-        raise ValueError(
-            f"clean={clean!r:.60} must be True, False or a list of {', '.join(map(repr, CLEAN_RULES))}"
-        )
+        raise ValueError(f"clean={clean!r:.60} must be True, False or a list of {', '.join(map(repr, CLEAN_RULES))}")
     return [rule for rule in CLEAN_RULES if rule in names]
 
 
@@ -92,9 +88,7 @@ def mask_parts(documents: Documents, rules: Collection[str]) -> Documents:
             if stop - start >= len(mask):
                 text[start:stop] = mask.ljust(stop - start)
     starts = np.asarray(offsets[:-1]) - offsets[0] + 1 + len(_END) * np.arange(documents.n_documents)
-    masked_text = b"".join(
-        [text[a : a + n] for a, n in zip(starts.tolist(), np.diff(offsets).tolist(), strict=True)]
-    )
+    masked_text = b"".join([text[a : a + n] for a, n in zip(starts.tolist(), np.diff(offsets).tolist(), strict=True)])
     return Documents(np.frombuffer(masked_text, dtype=np.uint8), documents.offsets - offsets[0])
 
 

@@ -82,9 +82,7 @@ def find_group_end(buffers: RowBuffers, n_bits: Int, first: Int) -> Int:
 
 
 @compiled
-def hash_group(
-    tokens: Tokens, ngram_range: tuple[int, int], buffers: RowBuffers, first: Int, last: Int
-) -> None:
+def hash_group(tokens: Tokens, ngram_range: tuple[int, int], buffers: RowBuffers, first: Int, last: Int) -> None:
     """Hash the n-grams of documents first, ..., last - 1 into ``buffers.codes``, by document, first word and length."""
     (text, starts, bounds), (low, high) = tokens, ngram_range
     codes, tails = buffers.codes, buffers.tails
@@ -109,9 +107,7 @@ def hash_group(
                     # The mask removes bytes after the end of the n-gram; the padding of the text keeps reads in bounds.
                     whole = size >> 2
                     tail = load(text, begin + 4 * whole) & np.uint32((1 << 8 * (size & 3)) - 1)
-                    codes[n] = (states[np.uint64(whole)] if whole <= N_SHARED_WORDS else state) ^ np.uint32(
-                        size
-                    )
+                    codes[n] = (states[np.uint64(whole)] if whole <= N_SHARED_WORDS else state) ^ np.uint32(size)
                     tails[n] = tail
                     n += np.uint64(1)
     for i in range(n):

@@ -54,9 +54,7 @@ class HashingSettings(NamedTuple):
                 raise TypeError(f"{name}={value!r:.60} must be True or False")
         check_normalize(self.normalize)
         flags = bool(self.lowercase), bool(self.alternate_sign)
-        return HashingSettings(
-            int(n), (int(low), int(high)), *flags, as_tokenizer(self.tokenizer), self.normalize
-        )
+        return HashingSettings(int(n), (int(low), int(high)), *flags, as_tokenizer(self.tokenizer), self.normalize)
 
     def record(self) -> dict[str, Any]:
         """Return the settings as a dictionary that can be written as JSON."""

@@ -148,9 +148,7 @@ def _enlarge_table(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) 
     return slots
 
 
-def argsort_words(
-    text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def argsort_words(text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the permutation that sorts distinct words by their bytes."""
     # The first eight bytes distinguish most words. Read as big-endian integers, padded with zeros, they are radix
     # sorted in linear time; only ties need comparisons, each with two random memory accesses.
@@ -160,9 +158,7 @@ def argsort_words(
 
 
 @compiled
-def _pack_prefixes(
-    text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]
-) -> NDArray[np.uint64]:
+def _pack_prefixes(text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return the first eight bytes of words."""
     keys = np.zeros(words.size, dtype=np.uint64)
     for i in range(words.size):
@@ -213,8 +209,7 @@ def _merge_sort(
                 if i < middle and j < end:
                     a, b = words[order[i]], words[order[j]]
                     takes_left = bool(
-                        compare_slices(text, starts[a], starts[a + 1] - 1, text, starts[b], starts[b + 1] - 1)
-                        < 0
+                        compare_slices(text, starts[a], starts[a + 1] - 1, text, starts[b], starts[b + 1] - 1) < 0
                     )
                 scratch[out] = order[i if takes_left else j]
                 i, j = i + takes_left, j + (not takes_left)

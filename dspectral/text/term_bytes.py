@@ -126,9 +126,7 @@ def copy_bytes(source: NDArray[np.uint8], begin: Int, end: Int, data: NDArray[np
 
 
 @compiled
-def _gather(
-    data: NDArray[np.uint8], begins: NDArray[np.int64], offsets: NDArray[np.int64]
-) -> NDArray[np.uint8]:
+def _gather(data: NDArray[np.uint8], begins: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
     copied = np.empty(offsets[-1], dtype=np.uint8)
     for i in range(begins.size):
         copy_bytes(data, begins[i], begins[i] + offsets[i + 1] - offsets[i], copied, offsets[i])

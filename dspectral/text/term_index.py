@@ -43,9 +43,7 @@ class TermIndex(NamedTuple):
         slots = np.zeros(max(2, 1 << (2 * n - 1).bit_length()), dtype=np.uint64)
         i, j = _fill_slots(terms, hash_terms(terms), slots)
         if j >= 0:
-            raise ValueError(
-                f"terms {i} and {j} are both {terms.text(i)!r}, but must be distinct: remove one"
-            )
+            raise ValueError(f"terms {i} and {j} are both {terms.text(i)!r}, but must be distinct: remove one")
         return cls(terms, slots)
 
 
@@ -89,9 +87,7 @@ def _fill_slots(terms: Documents, codes: NDArray[np.uint32], slots: NDArray[np.u
 
 
 @compiled
-def _encode(
-    tokens: Tokens, ngram_range: tuple[int, int], index: TermIndex, n_bits: Int, buffers: RowBuffers
-) -> None:
+def _encode(tokens: Tokens, ngram_range: tuple[int, int], index: TermIndex, n_bits: Int, buffers: RowBuffers) -> None:
     first: Int = np.int64(0)  # a literal would compile the functions below a second time
     while first < tokens.bounds.size - 1:
         last = find_group_end(buffers, n_bits, first)
@@ -141,9 +137,7 @@ def _write_cells(
         row, end = (document - first) << n_bits, bounds[document + 1]
         for word in range(bounds[document], end):
             for length in range(low, min(high, end - word) + 1):
-                column = look_up(
-                    data, offsets, slots, codes[i], text, starts[word], starts[word + length] - 1
-                )
+                column = look_up(data, offsets, slots, codes[i], text, starts[word], starts[word + length] - 1)
                 i += 1
                 if column >= 0:
                     keys[n] = (row | column) << 1

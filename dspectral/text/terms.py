@@ -64,9 +64,7 @@ class TermTable(NamedTuple):
     def filter(self, mask: NDArray[np.bool_]) -> "TermTable":
         """Return the terms where ``mask``, shape (n,), is true."""
         if len(mask) != len(self.counts):
-            raise ValueError(
-                f"mask has {len(mask)} entries, but must have {len(self.counts)}, one for each term"
-            )
+            raise ValueError(f"mask has {len(mask)} entries, but must have {len(self.counts)}, one for each term")
         return _take_rows(self, np.flatnonzero(mask))
 
     def partition(self, n_partitions: int) -> list["TermTable"]:
@@ -121,9 +119,7 @@ def _merge_pair(a: TermTable, b: TermTable) -> TermTable:
 
 
 def _as_read_only(table: TermTable) -> TermTable:
-    return TermTable(
-        read_only_terms(table.terms), read_only(table.document_frequency), read_only(table.counts)
-    )
+    return TermTable(read_only_terms(table.terms), read_only(table.document_frequency), read_only(table.counts))
 
 
 @compiled
@@ -146,9 +142,7 @@ def _merge_tables(
     while i < n_a or j < n_b:
         order: Int = -1 if j == n_b else 1
         if i < n_a and j < n_b:
-            order = compare_slices(
-                a_data, a_offsets[i], a_offsets[i + 1], b_data, b_offsets[j], b_offsets[j + 1]
-            )
+            order = compare_slices(a_data, a_offsets[i], a_offsets[i + 1], b_data, b_offsets[j], b_offsets[j + 1])
         if order <= 0:
             offsets[n + 1] = copy_bytes(a_data, a_offsets[i], a_offsets[i + 1], data, offsets[n])
             frequency[n] += a_frequency[i]

@@ -234,9 +234,7 @@ def _get_object_name(tokenizer: Callable[..., Any], parameter: str) -> str:
     """Return a name made of the class, name and version of an object, such as a spaCy pipeline."""
     kind = type(tokenizer)
     meta = getattr(tokenizer, "meta", None)
-    resolved_tokenizer = (
-        meta if isinstance(meta, dict) else vars(tokenizer) if hasattr(tokenizer, "__dict__") else {}
-    )
+    resolved_tokenizer = meta if isinstance(meta, dict) else vars(tokenizer) if hasattr(tokenizer, "__dict__") else {}
     name, version = resolved_tokenizer.get("name"), resolved_tokenizer.get("version")
     if isinstance(tokenizer, type) or not (name and version):
         raise ValueError(

@@ -47,9 +47,7 @@ def get_case_table(lowercase: bool, normalize: bool) -> NDArray[np.uint32]:
 
 def match_code_points(pattern: str) -> NDArray[np.bool_]:
     r"""Return a mask of the code points that match a pattern, shape (N_CODE_POINTS,)."""
-    matches = "".join(
-        re.findall(f"(?:{pattern})+", _decode_code_points(np.arange(N_CODE_POINTS, dtype=np.uint32)))
-    )
+    matches = "".join(re.findall(f"(?:{pattern})+", _decode_code_points(np.arange(N_CODE_POINTS, dtype=np.uint32))))
     table = np.zeros(N_CODE_POINTS, dtype=np.bool_)
     table[np.frombuffer(matches.encode("utf-32-le", "surrogatepass"), dtype="<u4")] = True
     return table
@@ -75,9 +73,7 @@ class Tokens(NamedTuple):
     bounds: NDArray[np.int64]
 
     @classmethod
-    def from_arrays(
-        cls, text: NDArray[np.uint8], starts: NDArray[np.int64], bounds: NDArray[np.int64]
-    ) -> "Tokens":
+    def from_arrays(cls, text: NDArray[np.uint8], starts: NDArray[np.int64], bounds: NDArray[np.int64]) -> "Tokens":
         """Return tokens with read-only arrays, so that kernels are compiled for one type only."""
         return cls(read_only(text), read_only(starts), read_only(bounds))
 
@@ -121,9 +117,7 @@ def tokenize(documents: Documents, lowercase: bool = True, normalize: bool = Fal
     starts = np.empty((n_bytes + n_documents) // 3 + 2, dtype=np.int64)
     starts[0] = 0
     bounds, needs_python = np.zeros(n_documents + 1, dtype=np.int64), np.zeros(n_documents, dtype=np.bool_)
-    document, byte = _tokenize(
-        documents, _word_characters(lowercase, normalize), text, starts, bounds, needs_python
-    )
+    document, byte = _tokenize(documents, _word_characters(lowercase, normalize), text, starts, bounds, needs_python)
     if document >= 0:
         raise ValueError(utf8_error_message(documents.text(document), document, byte))
     # Text lowercased by Python has no such characters, so the recursion ends here.
@@ -139,9 +133,7 @@ def check_ngram_range(ngram_range: tuple[int, int]) -> None:
     pair = ngram_range if isinstance(ngram_range, tuple | list) and len(ngram_range) == 2 else (0, 0)
     whole = all(isinstance(length, Integral) for length in pair)
     if not whole or not 1 <= pair[0] <= pair[1] <= 3:
-        raise ValueError(
-            f"ngram_range={format_value(ngram_range)} must be (low, high) with 1 <= low <= high <= 3"
-        )
+        raise ValueError(f"ngram_range={format_value(ngram_range)} must be (low, high) with 1 <= low <= high <= 3")
 
 
 @cache

@@ -137,9 +137,7 @@ class Weighting(NamedTuple):
             raise ValueError(f"norm={self.norm!r} must be 'l1', 'l2' or None")
         data = rows.data if rows.data.dtype.kind == "f" else rows.data.astype(np.float32)
         # The result shares its indices with the input: a weighting costs one copy of the data.
-        weighted = sparse.csr_array(
-            (_transform_counts(data, self.tf), rows.indices, rows.indptr), shape=rows.shape
-        )
+        weighted = sparse.csr_array((_transform_counts(data, self.tf), rows.indices, rows.indptr), shape=rows.shape)
         if self.columns is not None:
             weighted = _select_columns(weighted, self.columns)
         if self.column_weights is not None or self.norm is not None:
@@ -211,6 +209,4 @@ def _select_columns(rows: CSRRows, columns: NDArray[np.int64]) -> CSRRows:
     is_kept = renumbered >= 0
     kept_before = np.concatenate([[0], np.cumsum(is_kept)])
     indptr = kept_before[rows.indptr].astype(rows.indptr.dtype)
-    return sparse.csr_array(
-        (rows.data[is_kept], renumbered[is_kept], indptr), shape=(rows.shape[0], len(columns))
-    )
+    return sparse.csr_array((rows.data[is_kept], renumbered[is_kept], indptr), shape=(rows.shape[0], len(columns)))

@@ -46,9 +46,7 @@ def tokenize_sentences(
 def count_words(tokens: Tokens) -> TermTable:
     """Count the distinct tokens, in byte order."""
     first, counts, frequency = _count_words(tokens)
-    return TermTable(
-        gather_slices(tokens.text, tokens.starts[first], tokens.starts[first + 1] - 1), frequency, counts
-    )
+    return TermTable(gather_slices(tokens.text, tokens.starts[first], tokens.starts[first + 1] - 1), frequency, counts)
 
 
 def number_words(tokens: Tokens, index: TermIndex) -> Sentences:

@@ -78,11 +78,7 @@ def get_headings(record: FitHistory) -> tuple[list[str], float | None]:
     """Return the lines around the bars, with the names of the fits first, and their start time."""
     fits = [fit for fit in record.fits.values() if fit.started and fit.is_running]
     passes = [state for _root, state in record.get_running_passes()]
-    labels = [
-        format_pass_number(state.started.number, state.started.n_passes)
-        for state in passes[:1]
-        if state.started
-    ]
+    labels = [format_pass_number(state.started.number, state.started.n_passes) for state in passes[:1] if state.started]
     lines = [": ".join([" > ".join(fit.name for fit in fits), *filter(None, labels)])] if fits else []
     lines += [f"relative certificate {fit.certificate:.3g}" for fit in fits if fit.certificate is not None]
     for state in passes:
@@ -143,14 +139,10 @@ def format_line(view: View) -> str:
     """Return a view as one line: time, first heading, phases, other headings."""
     first, *others = view.headings
     phases = [
-        _join_nonempty(
-            f"{phase.name} {format_counts(phase)}", f"{100 * phase.share:.0f} %", format_times(phase)
-        )
+        _join_nonempty(f"{phase.name} {format_counts(phase)}", f"{100 * phase.share:.0f} %", format_times(phase))
         for phase in view.phases
     ]
-    return f"[{_format_clock(view.seconds)}] " + _join_nonempty(
-        first, " · ".join([*phases, *others]), separator=": "
-    )
+    return f"[{_format_clock(view.seconds)}] " + _join_nonempty(first, " · ".join([*phases, *others]), separator=": ")
 
 
 def render_terminal(view: View) -> Group:
@@ -212,9 +204,7 @@ class Output:
         if self._live is None and view.headings:
             # Printed text goes above the bars, unless standard output is a file.
             redirect = sys.stdout.isatty()
-            self._live = Live(
-                console=self._console, auto_refresh=False, transient=True, redirect_stdout=redirect
-            )
+            self._live = Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=redirect)
             self._live.start()
         if self._live is not None and not view.headings:
             self._live.stop()
@@ -356,9 +346,7 @@ class Progress:
         now = time.monotonic()
         with self._record.lock:
             headings, since = get_headings(self._record)
-            phases = [
-                phase for _root, state in self._record.get_running_passes() for phase in state.get_phases(now)
-            ]
+            phases = [phase for _root, state in self._record.get_running_passes() for phase in state.get_phases(now)]
         phases = phases or self._other_tasks()
         for name, started in self._steps[-1:]:
             headings, since = [name, *headings], started

@@ -180,12 +180,7 @@ class PassState:
 
     def memory_bound(self, n_threads: int) -> int | None:
         """Return the memory bound of the pass, as :func:`dspectral.estimate_memory` computes it; None if unknown."""
-        if (
-            self.started is None
-            or not self.summary_bytes
-            or self.started.fan_in < 2
-            or self.started.n_bytes is None
-        ):
+        if self.started is None or not self.summary_bytes or self.started.fan_in < 2 or self.started.n_bytes is None:
             return None
         block = -(-self.started.n_bytes // max(self.started.n_blocks, 1))
         return estimate_memory(
@@ -256,9 +251,7 @@ class FitHistory:
             kind = KINDS[str(name)]
             values = (message[field] for field in kind._fields)
             event = kind(*(tuple(value) if isinstance(value, list) else value for value in values))
-            self.on_event(
-                event, timestamp, int(message["order"]), message["sender"], message.get("worker", "")
-            )
+            self.on_event(event, timestamp, int(message["order"]), message["sender"], message.get("worker", ""))
         except (KeyError, TypeError):
             events.LOGGER.debug("a message of another version: %s", name)
 
@@ -305,9 +298,7 @@ class FitHistory:
 
     def get_running_passes(self) -> list[tuple[FitState, PassState]]:
         """Return the running passes, each with its outermost fit."""
-        running = [
-            (self.get_root(self.fits[state.fit]), state) for state in self._runs.values() if state.is_running
-        ]
+        running = [(self.get_root(self.fits[state.fit]), state) for state in self._runs.values() if state.is_running]
         return [(root, state) for root, state in running if root.is_running]
 
     def get_roots(self) -> list[FitState]:

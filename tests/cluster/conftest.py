@@ -13,9 +13,7 @@ TELLS = ("TasksRecomputed", "PassStalled", "TaskRetried", "Warned", "Failed")
 
 def pytest_addoption(parser):
     parser.addoption("--faults", action="store_true", help="run the long form of the tests of clusters")
-    parser.addoption(
-        "--faults-table", action="store_true", help="write docs/faults_table.md from what was run"
-    )
+    parser.addoption("--faults-table", action="store_true", help="write docs/faults_table.md from what was run")
 
 
 def pytest_configure(config):
@@ -104,9 +102,7 @@ def right(calm, measured):
 
 def done_again(heard):
     """Say how many of the tasks of a fit were done again."""
-    n_tasks = sum(
-        message["n_blocks"] + message["n_merges"] for message in heard if message["kind"] == "PassStarted"
-    )
+    n_tasks = sum(message["n_blocks"] + message["n_merges"] for message in heard if message["kind"] == "PassStarted")
     n_again = sum(message["n_tasks"] for message in heard if message["kind"] == "TasksRecomputed")
     return f"{n_again} of {n_tasks} tasks" if n_again else "nothing"
 

@@ -125,9 +125,7 @@ fsspec.register_implementation("shaky", ShakyFileSystem, clobber=True)
 
 def shaky(places, **options):
     """The same data behind a bad line."""
-    return places._replace(
-        counts=f"shaky://{places.counts}", corpus=f"shaky://{places.corpus}", options=options
-    )
+    return places._replace(counts=f"shaky://{places.counts}", corpus=f"shaky://{places.corpus}", options=options)
 
 
 def tree(_counts, corpus):
@@ -137,9 +135,7 @@ def tree(_counts, corpus):
 
 FITS = {
     "SketchedPCA": lambda counts, _: SketchedPCA(4, solver="frequent_directions", sketch_size=24).fit(counts),
-    "TruncatedSVD": lambda counts, _: TruncatedSVD(4, solver="krylov", n_passes=3, random_state=1).fit(
-        counts
-    ),
+    "TruncatedSVD": lambda counts, _: TruncatedSVD(4, solver="krylov", n_passes=3, random_state=1).fit(counts),
     "HybridLSI": lambda counts, _: HybridLSI(3, alpha=0.4).fit(counts, np.arange(counts.n_rows) % 3),
     "MomentMultiLabelClassifier": lambda counts, _: MomentMultiLabelClassifier(3, n_em_iter=1).fit(counts),
     "LocalLSI": lambda counts, _: LocalLSI(2, method="rds").fit(counts),

@@ -82,9 +82,7 @@ def declared_rows():
 def written_rows():
     """Every row of the committed table, and what was measured."""
     lines = TABLE.read_text(encoding="utf-8").splitlines() if TABLE.exists() else []
-    cells = [
-        [cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if line.startswith("| ")
-    ]
+    cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if line.startswith("| ")]
     return {Row(*line[:3]): Measured(*line[3:]) for line in cells[1:]}
 
 
@@ -92,6 +90,4 @@ def write_rows(measured):
     """Write the table anew; a declared row that was not measured now stays as it was."""
     known = {**written_rows(), **measured}
     rows = [(row, known[row]) for row in declared_rows() if row in known]
-    TABLE.write_text(
-        HEAD + "".join(f"| {' | '.join((*row, *seen))} |\n" for row, seen in rows), encoding="utf-8"
-    )
+    TABLE.write_text(HEAD + "".join(f"| {' | '.join((*row, *seen))} |\n" for row, seen in rows), encoding="utf-8")

@@ -30,9 +30,7 @@ def bits_in_a_process(places, scheduler, n, *, interpreter=None, environment=Non
     command = python("-m", "tests.cluster.fits", places.counts, places.corpus, scheduler, n)
     process = Started([interpreter or command[0], *command[1:]], environment=environment)
     try:
-        return process.wait_for(
-            lambda line: json.loads(line) if line.startswith('{"Sketched') else None, timeout=240
-        )
+        return process.wait_for(lambda line: json.loads(line) if line.startswith('{"Sketched') else None, timeout=240)
     finally:
         process.kill()
 
@@ -47,15 +45,11 @@ def test_every_number_of_workers_gives_the_same_bits(places, calm, n_workers):
 def other():
     """An interpreter of another version."""
     if not (interpreter := os.environ.get(OTHER)):
-        pytest.skip(
-            f"{OTHER} does not name an interpreter with dspectral's needs; make test-cluster makes one"
-        )
+        pytest.skip(f"{OTHER} does not name an interpreter with dspectral's needs; make test-cluster makes one")
     return interpreter
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "n", "seed"), [("threads", 4, "1"), ("processes", 2, "1"), ("threads", 2, "77")]
-)
+@pytest.mark.parametrize(("scheduler", "n", "seed"), [("threads", 4, "1"), ("processes", 2, "1"), ("threads", 2, "77")])
 def test_threads_processes_and_hash_seeds_give_the_same_bits(places, calm, scheduler, n, seed):
     assert bits_in_a_process(places, scheduler, n, environment={"PYTHONHASHSEED": seed}) == calm
 

@@ -25,9 +25,7 @@ def lose_client(_cluster, _since):
         "the client is killed, and called again": lose_client,
     },
 )
-def test_what_is_lost_costs_what_was_not_kept(
-    cluster, places, calm, calm_tasks, measured, tmp_path, name, act
-):
+def test_what_is_lost_costs_what_was_not_kept(cluster, places, calm, calm_tasks, measured, tmp_path, name, act):
     cluster.fitting.fit(name, shaky(places, delay=LATE), kept=str(tmp_path / "kept"))
     cluster.fitting.heard_blocks(4)
     told = act(cluster, time.time())

@@ -28,9 +28,7 @@ DRAW = {
     "low_rank_counts": lambda seed: datasets.low_rank_counts(6, 8, 2, block_rows=4, seed=seed),
     "refinement_sequences": lambda seed: datasets.refinement_sequences(20, block_sequences=9, seed=seed),
     "sample_labeled_documents": lambda seed: datasets.sample_labeled_documents(5, seed=seed),
-    "standard_library_intents": lambda seed: datasets.standard_library_intents(
-        3, documents=DOCUMENTS, seed=seed
-    ),
+    "standard_library_intents": lambda seed: datasets.standard_library_intents(3, documents=DOCUMENTS, seed=seed),
     "state_parameters": lambda seed: datasets.state_parameters(9, 5, 2, seed=seed),
 }
 
@@ -115,9 +113,7 @@ def test_every_scheduler_draws_the_same_bits(scheduler):
 @pytest.mark.parametrize(("exponent", "noise"), [(0.0, 0.4), (1.0, 0.0), (1.3, 1.0)])
 def test_columns_are_as_frequent_as_the_true_parameters_say(exponent, noise):
     X = low_rank_counts(20_000, 40, 4, row_length=20, noise=noise, exponent=exponent, block_rows=5000, seed=1)
-    topical = np.outer(
-        _zipf(10, exponent), topic_popularity(4)
-    ).ravel()  # column j + 4 i is word i of topic j
+    topical = np.outer(_zipf(10, exponent), topic_popularity(4)).ravel()  # column j + 4 i is word i of topic j
     expected = noise * _zipf(40, exponent) + (1 - noise) * topical
     counts = X.compute().sum(axis=0)
     assert abs(expected.sum() - 1) < 1e-12
@@ -141,9 +137,7 @@ def test_words_and_labels_are_those_of_the_states():
     assert same is parameters
     expected = parameters.words @ parameters.weights
     np.testing.assert_allclose(words.sum(axis=0) / words.sum(), expected, atol=0.01)
-    np.testing.assert_allclose(
-        labels.sum(axis=0) / 40_000, 0.8 * parameters.labels @ parameters.weights, atol=0.01
-    )
+    np.testing.assert_allclose(labels.sum(axis=0) / 40_000, 0.8 * parameters.labels @ parameters.weights, atol=0.01)
     assert set(labels.data) == {1.0}
 
 

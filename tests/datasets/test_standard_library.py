@@ -88,9 +88,7 @@ def test_a_task_has_the_most_frequent_labels_on_both_sides(documents):
 
 def test_a_text_of_two_labels_is_unlabelled():
     texts = ["both", "Both", "a1", "a2", "b1", "b2"]
-    intents = standard_library_intents(
-        2, test_share=0.9, documents=LabeledDocuments(texts, list("abaabb"), [])
-    )
+    intents = standard_library_intents(2, test_share=0.9, documents=LabeledDocuments(texts, list("abaabb"), []))
     assert intents.unlabeled_texts == ["both"]
     assert sorted(intents.train_labels) == sorted(intents.test_labels) == ["a", "b"]
 
@@ -105,9 +103,7 @@ def test_too_few_or_too_many_labels_are_refused(n_labels):
 def test_statements_come_in_the_order_of_a_walk_over_the_whole_tree(tmp_path):
     inner = "{0}def a{1}():\n{0}    'is a function {1} of four words'\n"
     source = "try:\n" + inner.format("    ", 1) + "except OSError as error:\n" + inner.format("    ", 2)
-    source += (
-        "else:\n    with open('x'):\n" + inner.format(" " * 8, 3) + "finally:\n" + inner.format("    ", 4)
-    )
+    source += "else:\n    with open('x'):\n" + inner.format(" " * 8, 3) + "finally:\n" + inner.format("    ", 4)
     source += "match 1:\n    case 1:\n" + inner.format(" " * 8, 5)
     source += "class B:\n    'is a class of four words'\n" + inner.format("    ", 6)
     source += "x = [\n    # a comment inside of a list\n    '''\n# no comment of four words\n''',\n]\n"

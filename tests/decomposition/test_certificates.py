@@ -89,9 +89,7 @@ def draw(seed):
     borders = (0, n)
     if solver in ("auto", "full", "gram", "frequent_directions") and n > 3 and rng.random() < 0.4:
         borders = (0, *sorted(rng.choice(np.arange(1, n), 2, replace=False).tolist()), n)
-    return Drawn(
-        rows, CONTAINERS[rng.integers(len(CONTAINERS))], face(k, **{name: solver}, **settings), borders
-    )
+    return Drawn(rows, CONTAINERS[rng.integers(len(CONTAINERS))], face(k, **{name: solver}, **settings), borders)
 
 
 def contained(rows, container, folder, step):
@@ -124,9 +122,7 @@ def contained(rows, container, folder, step):
         "csr": lambda: csr,
         "dask": lambda: da.from_array(rows, chunks=(step, -1)),
         "sparse dask": lambda: csr_blocks(csr, step),
-        "anndata": lambda: da.from_array(
-            anndata.read_h5ad(written, backed="r").X, chunks=(step, -1), name=False
-        ),
+        "anndata": lambda: da.from_array(anndata.read_h5ad(written, backed="r").X, chunks=(step, -1), name=False),
     }
     return others[container](), rows
 
@@ -204,9 +200,7 @@ def faults(seed, folder):
     if model.center:
         sizes += 8 * np.sqrt(model.explained_variance_.sum())
     if (off > 16 * eps * sizes + (64 + n) * EPS * np.sqrt(mean @ mean) * model.center).any():
-        wrong.append(
-            ("projection", f"{(off / (eps * sizes + EPS * np.sqrt(mean @ mean))).max():.3g}: {facts}")
-        )
+        wrong.append(("projection", f"{(off / (eps * sizes + EPS * np.sqrt(mean @ mean))).max():.3g}: {facts}"))
     return wrong
 
 

@@ -61,9 +61,7 @@ def test_components_are_those_of_scikit_learn(any_kind, face, solver):
     found = exact(face, solver).fit(any_kind)
     np.testing.assert_allclose(np.abs(found.components_ @ truth.components_.T), np.eye(3), atol=1e-3)
     for name in ("singular_values_", "explained_variance_", "explained_variance_ratio_"):
-        np.testing.assert_allclose(
-            getattr(found, name), getattr(truth, name), rtol=1e-4 if centered else 1e-3
-        )
+        np.testing.assert_allclose(getattr(found, name), getattr(truth, name), rtol=1e-4 if centered else 1e-3)
     if centered:
         np.testing.assert_allclose(found.mean_, truth.mean_, rtol=1e-4)
     assert found.energy_ == pytest.approx(np.sum((DENSE - centered * DENSE.mean(axis=0)) ** 2))
@@ -114,9 +112,7 @@ def test_single_precision_stays_and_all_else_becomes_double(solver, dtype, lazy)
         expected = np.float32 if dtype == np.float32 else np.float64
         projected = found.transform(given_rows)
         assert found.components_.dtype == projected.dtype == np.asarray(projected).dtype == expected
-        np.testing.assert_allclose(
-            np.asarray(projected).std(axis=0, ddof=1) ** 2, found.explained_variance_, rtol=0.1
-        )
+        np.testing.assert_allclose(np.asarray(projected).std(axis=0, ddof=1) ** 2, found.explained_variance_, rtol=0.1)
 
 
 @pytest.mark.parametrize("solver", [*SOLVERS, "median_frequent_directions"])
@@ -139,9 +135,7 @@ def test_directions_that_rows_do_not_have_are_zero_after_one_warning(solver, X, 
         np.testing.assert_allclose(model.singular_values_[:rank], truth, rtol=1e-6)
         assert not model.singular_values_[rank:].any()
         assert model.components_.shape == (6, X.shape[1])
-        np.testing.assert_allclose(
-            model.components_ @ model.components_.T, np.diag(np.arange(6) < rank), atol=1e-6
-        )
+        np.testing.assert_allclose(model.components_ @ model.components_.T, np.diag(np.arange(6) < rank), atol=1e-6)
         projected = np.asarray(model.transform(rows))
         assert not projected[:, rank:].any()
         np.testing.assert_allclose(model.inverse_transform(projected), X, atol=1e-6)
@@ -157,17 +151,13 @@ def test_lazy_projections_are_turned_back_lazily():
     projected = da.from_array(model.transform(DENSE), chunks=(70, -1))
     back = model.inverse_transform(projected.map_blocks(unreadable, meta=DENSE[:0]))
     assert (back.shape, back.dtype, back.chunks[0]) == (DENSE.shape, np.float64, (70, 70, 70, 70, 20))
-    np.testing.assert_allclose(
-        model.inverse_transform(projected), model.inverse_transform(np.asarray(projected))
-    )
+    np.testing.assert_allclose(model.inverse_transform(projected), model.inverse_transform(np.asarray(projected)))
     for rows in (DENSE, da.from_array(DENSE)):
         with pytest.raises(ValueError, match=r"50 columns.*3, one for each component"):
             model.inverse_transform(rows)
 
 
-@pytest.mark.parametrize(
-    ("width", "n_passes"), [(GRAM_COLUMNS, 3), (GRAM_COLUMNS + 1, 1), (GRAM_COLUMNS + 1, 3)]
-)
+@pytest.mark.parametrize(("width", "n_passes"), [(GRAM_COLUMNS, 3), (GRAM_COLUMNS + 1, 1), (GRAM_COLUMNS + 1, 3)])
 def test_auto_takes_the_solver_that_it_documents(width, n_passes):
     wide = sparse.random_array((60, width), density=0.01, format="csr", rng=0, dtype=np.float32)
     found = SketchedPCA(2, n_passes=n_passes).fit(wide)
@@ -259,9 +249,7 @@ def test_a_parameter_that_makes_no_sense_is_named(parameters, message):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_seed_gives_the_same_bits_and_another_an_answer_as_good(solver):
-    one, same, other = (
-        SketchedPCA(3, solver=solver, n_passes=4, random_state=seed).fit(DENSE) for seed in (0, 0, 1)
-    )
+    one, same, other = (SketchedPCA(3, solver=solver, n_passes=4, random_state=seed).fit(DENSE) for seed in (0, 0, 1))
     assert one.components_.tobytes() == same.components_.tobytes()
     assert (one.components_.tobytes() != other.components_.tobytes()) == (solver in ("nystrom", "krylov"))
     allowed = max(one.certificate_.absolute, other.certificate_.absolute)
@@ -363,9 +351,7 @@ def test_float32_rows_of_any_size_are_decomposed_alike(solver, center, power):
     found = clone(pca).fit(X * np.float32(2.0**power))
     expected = clone(pca).fit(X)
     np.testing.assert_allclose(found.singular_values_ / 2.0**power, expected.singular_values_, rtol=1e-3)
-    np.testing.assert_allclose(
-        found.certificate_.relative, expected.certificate_.relative, rtol=1e-2, atol=1e-6
-    )
+    np.testing.assert_allclose(found.certificate_.relative, expected.certificate_.relative, rtol=1e-2, atol=1e-6)
     # Squares beyond the range of float32 are formed in double precision.
     far = clone(pca).fit(sparse.csr_array(X * np.float32(2.0 ** (2 * power))))
     np.testing.assert_allclose(far.singular_values_ / 4.0**power, expected.singular_values_, rtol=1e-3)

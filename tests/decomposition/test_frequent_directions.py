@@ -48,9 +48,7 @@ def test_certificate_is_between_true_error_and_theory_for_any_matrix_cut_and_tre
     shrink, center = data.draw(st.sampled_from(["full", "median"])), data.draw(st.booleans())
     as_csr = data.draw(st.booleans())
     blocks = split(sparse.csr_array(X) if as_csr else X, borders)
-    parts = [
-        FrequentDirections.from_block(block, size=size, shrink=shrink, center=center) for block in blocks
-    ]
+    parts = [FrequentDirections.from_block(block, size=size, shrink=shrink, center=center) for block in blocks]
     assert_bounds_hold(X, merged(parts, fan_in), center)
 
 

@@ -15,9 +15,7 @@ from dspectral.decomposition.moments import GramProduct, Moments
 
 RNG = np.random.default_rng(7)
 WAVES = RNG.standard_normal((120, 3)) * [9, 4, 2] @ RNG.standard_normal((3, 2500))
-KELVIN = (288.15 + RNG.uniform(-20, 20, 2500) + WAVES + 1e-2 * RNG.standard_normal((120, 2500))).astype(
-    np.float32
-)
+KELVIN = (288.15 + RNG.uniform(-20, 20, 2500) + WAVES + 1e-2 * RNG.standard_normal((120, 2500))).astype(np.float32)
 MIXED = np.c_[3e9 * RNG.standard_normal(200), RNG.standard_normal((200, 5)) * [5, 4, 3, 2, 1]]
 
 
@@ -182,8 +180,7 @@ def test_a_share_of_the_variance_is_looked_for_again_when_rows_are_added():
 def test_integers_of_numpy_are_numbers_of_components(kind):
     X = RNG.standard_normal((60, 40))
     ours, theirs = (
-        TruncatedSVD(k, solver="krylov", n_iter=2, n_oversamples=1).fit(X).singular_values_
-        for k in (3, kind(3))
+        TruncatedSVD(k, solver="krylov", n_iter=2, n_oversamples=1).fit(X).singular_values_ for k in (3, kind(3))
     )
     np.testing.assert_array_equal(ours, theirs)
 

@@ -61,9 +61,7 @@ def check_certificate(seed):
     B = best.product.astype(np.longdouble) @ best.coefficients
     error = (C - B @ B.T).astype(np.float64)
     true = np.sort(np.abs(np.linalg.eigvalsh(error)))[::-1]
-    formed = float(
-        np.square(np.concatenate([b.toarray() if sparse.issparse(b) else b for b in blocks])).sum()
-    )
+    formed = float(np.square(np.concatenate([b.toarray() if sparse.issparse(b) else b for b in blocks])).sum())
     rounding = 64 * np.finfo(np.float64).eps * formed
     assert true[0] <= certificate.absolute + rounding
     assert (true[:k] <= best.bounds + rounding * best.amplification).all()
@@ -101,9 +99,7 @@ def test_added_rows__give_the_sums_of_all_rows_in_any_order_and_tree(kind, cente
     start = SketchedPCA(3, center=center, solver="nystrom", sketch_size=20).partial_fit(rows[:110])
     first, V = start.summary_, start.summary_.basis
     W = nystrom.draw_probes(50, 0)
-    b, c = (
-        nystrom.NystromSketch.from_block(rows[a:z], basis=V, probes=W) for a, z in ((110, 200), (200, 300))
-    )
+    b, c = (nystrom.NystromSketch.from_block(rows[a:z], basis=V, probes=W) for a, z in ((110, 200), (200, 300)))
     grown = start.partial_fit(rows[110:200]).partial_fit(rows[200:])
     assert grown.n_samples_seen_ == 300
     dense = ROWS.toarray().astype(np.float64)
@@ -115,9 +111,7 @@ def test_added_rows__give_the_sums_of_all_rows_in_any_order_and_tree(kind, cente
 
 
 def test_sketches_of_different_bases__cannot_be_merged():
-    one, other = (
-        TruncatedSVD(2, solver="nystrom", random_state=seed).partial_fit(ROWS).summary_ for seed in (0, 1)
-    )
+    one, other = (TruncatedSVD(2, solver="nystrom", random_state=seed).partial_fit(ROWS).summary_ for seed in (0, 1))
     with pytest.raises(ValueError, match=r"2 sketches.*bases or seeds"):
         one.merge(other)
     with pytest.raises(ValueError, match=r"2 sketches.*bases or seeds"):
@@ -146,9 +140,7 @@ def test_pilot__is_spread_over_the_blocks_and_has_a_twentieth_of_many_rows():
         assert len(blocks) == len(set(blocks)) == 10
         assert all(20 * i <= block < 20 * (i + 1) for i, block in enumerate(blocks))
         assert step == 1
-    assert (
-        select_pilot_blocks((100_000,) * 40, 0)[1] == 6
-    )  # 400,000 rows of four blocks, and 65,536 are enough
+    assert select_pilot_blocks((100_000,) * 40, 0)[1] == 6  # 400,000 rows of four blocks, and 65,536 are enough
     assert select_pilot_blocks((50,) * 3, 0) == ([0, 1, 2], 1)
 
 

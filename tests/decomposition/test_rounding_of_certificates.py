@@ -72,10 +72,7 @@ def test_a_block_of_many_columns_counts_what_single_precision_cost_it():
         column = 2.0 ** np.random.default_rng(seed).integers(-3, 3, n) * (np.arange(n) % 8 == 0)
         rows = sparse.csr_array(np.outer(column, np.full(n_columns, np.float32(0.15))).astype(np.float32))
         found = sketch_large_sparse(rows, 8)
-        gap = (
-            n_columns * energy(rows[:, [0]].toarray())
-            - sum(sum(exactly(row)) ** 2 for row in found.rows) / n_columns
-        )
+        gap = n_columns * energy(rows[:, [0]].toarray()) - sum(sum(exactly(row)) ** 2 for row in found.rows) / n_columns
         gaps.append(gap)
         assert gap <= found.error
     assert max(gaps) > 0
@@ -115,9 +112,7 @@ def test_the_scatter_of_means_carries_the_rounding_of_their_sums():
     for value in (0.1, 0.3, 0.7):
         blocks = [np.full((n, 1), 1e3 + value * i) for i, n in enumerate((1000, 700))]
         parts = [
-            FrequentDirections(
-                np.zeros((0, 1)), 4, "full", len(b), sum_rows(sparse.csr_array(b)), True, 0.0, 0.0
-            )
+            FrequentDirections(np.zeros((0, 1)), 4, "full", len(b), sum_rows(sparse.csr_array(b)), True, 0.0, 0.0)
             for b in blocks
         ]
         found = parts[0].merge(parts[1])

@@ -54,9 +54,7 @@ def own_tests(name):
     """Tests of a module, with our classes in it, but those of other arrays than NumPy's."""
     module = importlib.import_module(f"sklearn.decomposition.tests.{name}")
     vars(module).update({key: ours for key, ours in OURS.items() if key in vars(module)})
-    found = {
-        key: test for key, test in vars(module).items() if key.startswith("test_") and "array_api" not in key
-    }
+    found = {key: test for key, test in vars(module).items() if key.startswith("test_") and "array_api" not in key}
     return {key if key not in globals() else f"{key}_of_{name}": test for key, test in found.items()} | {
         key: vars(module)[key] for key in ("X_sparse",) if key in vars(module)
     }

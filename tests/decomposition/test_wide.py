@@ -45,9 +45,7 @@ def limited(n_bytes):
 
 @settings(deadline=None, max_examples=6)
 @given(n_at_once=st.integers(1, 80), in_file=st.booleans(), double=st.booleans(), seed=st.integers(0, 9))
-def test_a_column_of_a_product_of_sparse_rows_has_the_same_bits_in_any_group(
-    n_at_once, in_file, double, seed
-):
+def test_a_column_of_a_product_of_sparse_rows_has_the_same_bits_in_any_group(n_at_once, in_file, double, seed):
     random = np.random.default_rng(seed)
     A = sparse.random_array((300, 700), density=0.02, rng=random, format="csr").astype(np.float32)
     Z = tall_array(700, 79, np.float64 if double else np.float32, in_file=in_file)

@@ -61,9 +61,7 @@ def configuration(name="dspectral.yaml"):
 
 def leaves(tree, path=()):
     for key, value in tree.items():
-        yield from (
-            leaves(value, (*path, key)) if isinstance(value, dict) else [(".".join((*path, key)), value)]
-        )
+        yield from (leaves(value, (*path, key)) if isinstance(value, dict) else [(".".join((*path, key)), value)])
 
 
 def test_every_setting_is_one_that_distributed_reads():
@@ -91,11 +89,7 @@ def test_the_job_for_slurm_runs_a_fit_with_these_settings_and_the_same_bits(tmp_
     (tmp_path / "scratch").mkdir()
     root = str(FILES.parents[1])
     environment = {
-        **{
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("DASK_", "OMP_", "SLURM_"))
-        },
+        **{name: value for name, value in os.environ.items() if not name.startswith(("DASK_", "OMP_", "SLURM_"))},
         "PATH": f"{binaries}:{os.environ['PATH']}",
         "PYTHONPATH": root,
         "SLURM_JOB_ID": "7",
@@ -126,9 +120,7 @@ def test_the_job_for_slurm_runs_a_fit_with_these_settings_and_the_same_bits(tmp_
         assert [target, spill, pause] == [memory["target"], memory["spill"], memory["pause"]]
         assert folder.startswith(str(tmp_path / "scratch"))
         assert rest == ["1", "1", 120.0]
-    alone = SketchedPCA(3, solver="frequent_directions").fit(
-        low_rank_counts(300, 60, 3, block_rows=20, seed=1)
-    )
+    alone = SketchedPCA(3, solver="frequent_directions").fit(low_rank_counts(300, 60, 3, block_rows=20, seed=1))
     assert np.array_equal(np.load(tmp_path / "components.npy"), alone.components_)
     assert list(tmp_path.glob("dask-scheduler-*.json")) == []
 

@@ -77,14 +77,8 @@ def test_what_was_received_has_the_bits_of_what_was_not():
     block = np.random.default_rng(0).standard_normal((3000, 7)).astype(np.float32)
     summary = Moments.from_block(block)
     received = Moments(*(off(one) if isinstance(one, np.ndarray) else one for one in summary))
-    assert (
-        merge_on_level(1, received, summary).gram.tobytes()
-        == merge_on_level(1, summary, summary).gram.tobytes()
-    )
-    assert (
-        merge_on_level(1, summary, received).gram.tobytes()
-        == merge_on_level(1, summary, summary).gram.tobytes()
-    )
+    assert merge_on_level(1, received, summary).gram.tobytes() == merge_on_level(1, summary, summary).gram.tobytes()
+    assert merge_on_level(1, summary, received).gram.tobytes() == merge_on_level(1, summary, summary).gram.tobytes()
 
 
 @pytest.mark.parametrize("call", [run_single_threaded, lambda shared: call_on_blocks(shared, 0, (), ())])
@@ -96,9 +90,7 @@ def test_a_function_of_a_task_has_aligned_arrays(call):
 
 def test_a_block_of_a_task_has_the_bits_of_one_that_was_not_sent():
     block = np.random.default_rng(0).standard_normal((30, 10))
-    assert call_on_blocks(
-        SharedFunction(None, lambda rows: rows.flags.aligned), 0, ((30, 10, "<f8"),), (), off(block)
-    )
+    assert call_on_blocks(SharedFunction(None, lambda rows: rows.flags.aligned), 0, ((30, 10, "<f8"),), (), off(block))
     of = SharedFunction(None, Moments.from_block)
     here, sent = (call_on_blocks(of, 0, ((30, 10, "<f8"),), (), rows).gram for rows in (block, off(block)))
     assert here.tobytes() == sent.tobytes()

@@ -235,16 +235,12 @@ def test_blocks_may_ride_beside_rows():
         (GramProduct, TruncatedSVD(3, solver="krylov", n_passes=1), "spectrum"),
     ],
 )
-def test_a_debugger_that_stops_in_a_summary_shows_at_most_six_frames_of_ours(
-    kind, estimator, step, monkeypatch
-):
+def test_a_debugger_that_stops_in_a_summary_shows_at_most_six_frames_of_ours(kind, estimator, step, monkeypatch):
     """Of the engine there are four; the estimator and its step are the others."""
     stacks, package, of = [], str(Path(dspectral.__file__).parent), kind.from_block
 
     def stops(_kind, *arguments, **keywords):
-        stacks.append(
-            [frame.name for frame in traceback.extract_stack() if frame.filename.startswith(package)]
-        )
+        stacks.append([frame.name for frame in traceback.extract_stack() if frame.filename.startswith(package)])
         return of(*arguments, **keywords)
 
     monkeypatch.setattr(kind, "from_block", classmethod(stops))

@@ -31,9 +31,7 @@ def rows():
 
 @pytest.fixture
 def client():
-    with Client(
-        n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"
-    ) as client:
+    with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0") as client:
         yield client
 
 
@@ -236,9 +234,7 @@ def test_every_kind_of_event_has_words_and_can_be_sent_as_json():
     samples = {str: "x", int: 3, float: 0.5, "tuple": ("a", "b")}
     for kind in events.Event.__args__:
         fields = kind.__annotations__
-        event = kind(
-            *(samples.get(of, samples["tuple"] if "tuple" in str(of) else None) for of in fields.values())
-        )
+        event = kind(*(samples.get(of, samples["tuple"] if "tuple" in str(of) else None) for of in fields.values()))
         assert str(event)
         assert "\n" not in str(event)
         message = json.loads(json.dumps(to_message(event)))

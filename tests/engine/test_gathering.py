@@ -83,9 +83,7 @@ def test_workers_of_this_machine_give_results_themselves_unless_the_client_says_
 
 
 @pytest.mark.filterwarnings("ignore:the pass ones has finished no task:RuntimeWarning")
-def test_the_scheduler_is_asked_after_a_silence_of_a_worker_that_holds_the_result(
-    cluster, asked, monkeypatch
-):
+def test_the_scheduler_is_asked_after_a_silence_of_a_worker_that_holds_the_result(cluster, asked, monkeypatch):
     with Client(cluster) as client, dask.config.set({"dspectral.wait-warning": 0.3}):
         gather = client.gather
 

@@ -279,21 +279,15 @@ def test_arrays_in_memory_are_known_by_their_content(tmp_path):
     for rows in (X, sparse.csr_array(X), da.from_array(X.copy(), chunks=(BLOCK_ROWS, -1))):
         for n_kept in (0, None):
             of = partial(GramProduct.from_block, factor=product.copy())
-            _, [(n_blocks, found)] = kept_of(
-                partial(summarize, rows, summarize_block=of, checkpoints=tmp_path)
-            )
+            _, [(n_blocks, found)] = kept_of(partial(summarize, rows, summarize_block=of, checkpoints=tmp_path))
             assert found == (n_blocks if n_kept is None else 0)
     X[0, 0] += 1
-    assert (
-        kept_of(lambda: summarize(X, summarize_block=Moments.from_block, checkpoints=tmp_path))[1][0][1] == 0
-    )
+    assert kept_of(lambda: summarize(X, summarize_block=Moments.from_block, checkpoints=tmp_path))[1][0][1] == 0
 
 
 def test_builds_keep_nothing_since_they_go_on_by_themselves(tmp_path):
     texts = dask.bag.from_sequence(["aa bb cc", "cc dd"] * 20, npartitions=2)
-    with checkpoints(
-        tmp_path / "kept"
-    ):  # counting the texts of a bag is a pass, of content that is not known
+    with checkpoints(tmp_path / "kept"):  # counting the texts of a bag is a pass, of content that is not known
         assert build_store(texts, str(tmp_path / "a")).n_rows == 40
     assert partials(tmp_path / "kept") == []
 

@@ -69,9 +69,7 @@ def test_machines_that_are_alike_are_asked_once_and_said_nothing_of(rows, monkey
     ):
         warnings.simplefilter("error", RuntimeWarning)
         run = client.run
-        monkeypatch.setattr(
-            client, "run", lambda *words, **options: asked.append(words) or run(*words, **options)
-        )
+        monkeypatch.setattr(client, "run", lambda *words, **options: asked.append(words) or run(*words, **options))
         for _ in range(3):
             fitted(rows)
     assert len(asked) == 1
@@ -124,7 +122,4 @@ def test_a_worker_without_a_package_is_named_before_anything_is_computed(rows, m
     ],
 )
 def test_who_differs_from_most_is_named(kinds, said):
-    assert (
-        machines.describe_differences({name: {"BLAS": kind, "machine": "m"} for name, kind in kinds.items()})
-        == said
-    )
+    assert machines.describe_differences({name: {"BLAS": kind, "machine": "m"} for name, kind in kinds.items()}) == said

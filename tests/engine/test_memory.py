@@ -45,9 +45,7 @@ def test_a_fit_that_cannot_fit_is_refused_before_a_block_is_read_and_fits_where_
 
 
 def test_admission_can_be_switched_off():
-    with dask.config.set(
-        {"dspectral.worker-memory": "100 MB", "dspectral.admission": False, "scheduler": "sync"}
-    ):
+    with dask.config.set({"dspectral.worker-memory": "100 MB", "dspectral.admission": False, "scheduler": "sync"}):
         assert SketchedPCA(2, solver="gram").fit(normal_rows(2, 2000)).n_passes_ == 1
 
 

@@ -28,9 +28,7 @@ def test_a_pass_is_one_task_a_block_and_the_merges_of_one_tree(n_blocks, fan_in)
     with Tasks() as tasks, dask.config.set(scheduler="sync"):
         found = summarize(weighed, summarize_block=Moments.from_block, fan_in=fan_in, name="sketch")
     assert tasks.groups == expected
-    assert (
-        count_merges(n_blocks, fan_in) == list(expected.values())[1:]
-    )  # what those who watch are told beforehand
+    assert count_merges(n_blocks, fan_in) == list(expected.values())[1:]  # what those who watch are told beforehand
     assert found.total.tolist() == [n_blocks * (n_blocks + 1)]
 
 

@@ -19,9 +19,7 @@ from tests.temporary import nothing_left
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     counts = sparse.random_array((400, 60), density=0.1, rng=np.random.default_rng(0), format="csr")
-    return write_counts(
-        counts.astype(np.float32), str(tmp_path_factory.mktemp("plan") / "c.zarr"), block_rows=50
-    )
+    return write_counts(counts.astype(np.float32), str(tmp_path_factory.mktemp("plan") / "c.zarr"), block_rows=50)
 
 
 @pytest.fixture
@@ -31,9 +29,7 @@ def text(tmp_path):
     return path
 
 
-@pytest.mark.parametrize(
-    "parameters", [{"solver": "krylov", "n_passes": 3}, {"solver": "frequent_directions"}]
-)
+@pytest.mark.parametrize("parameters", [{"solver": "krylov", "n_passes": 3}, {"solver": "frequent_directions"}])
 def test_a_plan_says_passes_tasks_bytes_and_memory_as_the_fit_then_has_them(store, parameters, tmp_path):
     svd = TruncatedSVD(3, random_state=0, **parameters)
     with nothing_left(tmp_path / "temporary"):

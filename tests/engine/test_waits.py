@@ -43,9 +43,7 @@ class LikeClient(SimpleNamespace):
 
     def __init__(self, **fields):
         here = SimpleNamespace(address="tcp://here:1")
-        super().__init__(
-            **{"scheduler": here, "status": "running", "loop": SimpleNamespace(add_callback=id), **fields}
-        )
+        super().__init__(**{"scheduler": here, "status": "running", "loop": SimpleNamespace(add_callback=id), **fields})
 
     __hash__ = object.__hash__
 

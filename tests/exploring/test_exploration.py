@@ -89,11 +89,7 @@ def test_a_topic_is_of_one_subject(found):
 def test_near_words_and_classes_are_of_a_kind(found, page):
     words = found.vocabulary.words
     nouns = {word: subject for subject in (SEA, GARDEN) for word in subject}
-    same = [
-        words[found.space.near[i - 1, 0]] in nouns[words[i]]
-        for i in range(1, len(words))
-        if words[i] in nouns
-    ]
+    same = [words[found.space.near[i - 1, 0]] in nouns[words[i]] for i in range(1, len(words)) if words[i] in nouns]
     assert np.mean(same) > 0.7
     data = page.data
     assert data["words"] == words
@@ -250,9 +246,7 @@ def test_records_are_explored_as_the_same_lines_of_text_are(tmp_path):
     lines = [f"{text} größe" for text in two_subjects()][:60]
     plain, table = tmp_path / "plain.txt", tmp_path / "table.csv"
     plain.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    table.write_bytes(
-        "".join(["id;body\n", *(f"{i};{line}\n" for i, line in enumerate(lines))]).encode("latin-1")
-    )
+    table.write_bytes("".join(["id;body\n", *(f"{i};{line}\n" for i, line in enumerate(lines))]).encode("latin-1"))
     of_lines = dspectral.explore(plain, sizes=SMALL)
     of_records = dspectral.explore(table, field="body", encoding="latin-1", sizes=SMALL)
     assert of_records.size["documents"] == of_lines.size["documents"] == 60

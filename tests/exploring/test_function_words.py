@@ -58,10 +58,7 @@ def test_every_language_of_a_mixed_text_has_its_list(tmp_path):
     english = "the {} was not what they have said about the {} on monday"
     french = "je vous prie de nous dire ce que votre {} avait pour le {} lundi"
     for share, expected in ((10, "english and french"), (400, "english")):
-        texts = [
-            (french if i % share == 0 else english).format(f"noun{i % 83}", f"thing{i % 71}")
-            for i in range(400)
-        ]
+        texts = [(french if i % share == 0 else english).format(f"noun{i % 83}", f"thing{i % 71}") for i in range(400)]
         corpus = build_corpus(Texts(texts), str(tmp_path / f"{share}.zarr"), min_count=1)
         words = FrequentWords.from_corpus(corpus, min_count=1, n_words=1000)
         scores, language = score_function_words(words)

@@ -144,9 +144,7 @@ def test_short_texts_get_less_of_everything():
 
 def test_documents_without_a_word_are_one_empty_sentence():
     never = np.zeros(2, dtype=bool)
-    found = split_sentences(
-        Sentences.from_ids([[0, 1], [1]]), TokenKinds(np.array([-1, -1]), never, never, never)
-    )
+    found = split_sentences(Sentences.from_ids([[0, 1], [1]]), TokenKinds(np.array([-1, -1]), never, never, never))
     assert (len(found.ids), found.offsets.tolist()) == (0, [0, 0])
 
 

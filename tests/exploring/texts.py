@@ -41,7 +41,5 @@ def two_subjects(n: int = 240, *, seed: int = 0) -> list[str]:
     for i in range(n):
         nouns = rng.choice(SEA if i % 2 else GARDEN, 4, replace=False)
         verbs, place = rng.choice(VERBS, 2), rng.choice(PLACES)
-        documents.append(
-            f"The {nouns[0]} {verbs[0]} a {nouns[1]} {place}. The {nouns[2]} {verbs[1]} the {nouns[3]}."
-        )
+        documents.append(f"The {nouns[0]} {verbs[0]} a {nouns[1]} {place}. The {nouns[2]} {verbs[1]} the {nouns[3]}.")
     return documents

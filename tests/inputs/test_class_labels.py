@@ -170,9 +170,7 @@ def calls_with_an_indicator(X, y):
 @pytest.mark.parametrize("value", [2, -1, 0.5, np.nan, np.inf, 2**40])
 def test_an_indicator_of_other_values_than_0_and_1_is_refused_wherever_one_is_taken(make, value):
     X = np.random.default_rng(3).integers(1, 4, (12, 5)).astype(float)
-    y = np.stack([np.arange(12) % 2, np.arange(12) % 3 == 0], axis=1).astype(
-        np.float64 if value != 2**40 else int
-    )
+    y = np.stack([np.arange(12) % 2, np.arange(12) % 3 == 0], axis=1).astype(np.float64 if value != 2**40 else int)
     y[7, 1] = value
     for call in calls_with_an_indicator(X, make(y)):
         with pytest.raises(ValueError, match=rf"row \d+, column 1.*{re.escape(str(y[7, 1]))}"):
@@ -192,9 +190,7 @@ def test_an_indicator_is_the_same_in_every_type_and_container(dtype):
     X = np.random.default_rng(3).integers(1, 4, (12, 5)).astype(float)
     y = np.stack([np.arange(12) % 2, np.arange(12) % 3 == 0], axis=1)
     for make in (HybridLSI, MomentMultiLabelClassifier):
-        expected = (
-            make(1).fit(X, y).transform(X) if make is HybridLSI else make(1).fit(X, y).decision_function(X)
-        )
+        expected = make(1).fit(X, y).transform(X) if make is HybridLSI else make(1).fit(X, y).decision_function(X)
         for wrap in INDICATORS[:4]:
             model = make(1).fit(X, wrap(y.astype(dtype)))
             found = model.transform(X) if make is HybridLSI else model.decision_function(X)
@@ -314,9 +310,7 @@ def test_what_is_no_collection_of_token_lists_is_named(X, name):
         as_labeled_corpus(SENTENCES, X)
 
 
-@pytest.mark.parametrize(
-    "sentence", ["the cat", b"the", None, float("nan"), 3, {"the"}, {"the": 1}, ["the", 3]]
-)
+@pytest.mark.parametrize("sentence", ["the cat", b"the", None, float("nan"), 3, {"the"}, {"the": 1}, ["the", 3]])
 def test_what_is_no_list_of_strings_is_named(sentence):
     with pytest.raises(ValueError, match=r"sentence 1"):
         as_token_lists([["a"], sentence])
@@ -352,9 +346,7 @@ def test_numbered_tags_are_alike_whatever_holds_them():
         assert found.labels == [1, 2]
 
 
-@pytest.mark.parametrize(
-    "value", [2**63, -(2**63) - 1, 2**200, pytest.param(10**5000, id="long"), np.uint64(2**63)]
-)
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**200, pytest.param(10**5000, id="long"), np.uint64(2**63)])
 def test_integers_beyond_64_bits_are_refused_by_name(value):
     with pytest.raises(ValueError, match=r"n_components.*2\*\*\d+.*64 bits"):
         check_integer("n_components", value)
@@ -367,9 +359,7 @@ def test_integers_beyond_64_bits_are_refused_by_name(value):
 def test_a_flag_is_true_or_false(value):
     with pytest.raises(TypeError, match=f"center.*{re.escape(repr(value))}"):
         check_flag("center", value)
-    assert [check_flag("center", one) for one in (True, np.True_, 1, 0, np.False_)] == [True] * 3 + [
-        False
-    ] * 2
+    assert [check_flag("center", one) for one in (True, np.True_, 1, 0, np.False_)] == [True] * 3 + [False] * 2
 
 
 LETTERS = [["a", "b", "c", "a"], ["b", "c", "a", "d"]] * 6
@@ -423,9 +413,7 @@ OF_LABELS = [
 
 
 @pytest.mark.parametrize("model", OF_LABELS, ids=str)
-@pytest.mark.parametrize(
-    "y", [WIDE, da.from_array(WIDE, chunks=(20, -1), asarray=False)], ids=["CSR", "Dask"]
-)
+@pytest.mark.parametrize("y", [WIDE, da.from_array(WIDE, chunks=(20, -1), asarray=False)], ids=["CSR", "Dask"])
 def test_a_million_labels_are_announced_with_numbers_before_a_block_is_read(model, y):
     X = np.random.default_rng(0).poisson(1.0, (40, 60)).astype(float)
     with pytest.warns(UserWarning, match=r"1,000,000 labels.* [\d.]+ GB of memory; remove labels"):  # noqa: SIM117

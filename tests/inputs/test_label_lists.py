@@ -18,9 +18,7 @@ TEXTS = [
 ] * 8
 COLUMN = pd.Series(["cat", "dog;blue", "cat;dog", ""] * 8)
 LISTS = COLUMN.map(lambda cell: [label for label in cell.split(";") if label])
-INDICATOR = pd.DataFrame(
-    {name: [name in labels for labels in LISTS] for name in ("blue", "cat", "dog")}
-).astype(float)
+INDICATOR = pd.DataFrame({name: [name in labels for labels in LISTS] for name in ("blue", "cat", "dog")}).astype(float)
 
 
 @pytest.mark.parametrize("estimator", [MomentMultiLabelClassifier(2), LocalLSI(2), HybridLSI(2)])

@@ -101,9 +101,7 @@ def test_repeated_entries_of_sparse_rows_add_up():
     once = sparse.csr_array(np.array([[3.0, 0, 4], [0, 2, 0]]))
     twice = sparse.csr_array(([1.0, 2, 4, 2], [0, 0, 2, 1], [0, 3, 4]), shape=(2, 3))
     before = twice.data.copy()
-    lazy = da.from_array(np.zeros((2, 3)), chunks=(2, 3)).map_blocks(
-        lambda _: twice, meta=sparse.csr_array((0, 0))
-    )
+    lazy = da.from_array(np.zeros((2, 3)), chunks=(2, 3)).map_blocks(lambda _: twice, meta=sparse.csr_array((0, 0)))
     for rows in (twice, lazy):
         found = TruncatedSVD(2, solver="krylov", sketch_size=3).fit(rows)
         assert found.energy_ == pytest.approx(29.0)

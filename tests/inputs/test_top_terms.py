@@ -92,9 +92,7 @@ def test_models_of_words_know_their_terms(name):
     assert all(abs(a) >= abs(b) for component in found for (_, a), (_, b) in pairwise(component))
 
 
-@pytest.mark.parametrize(
-    "name", ["HybridLSI", "LocalLSI", "MomentMultiLabelClassifier", "SketchedPCA", "TruncatedSVD"]
-)
+@pytest.mark.parametrize("name", ["HybridLSI", "LocalLSI", "MomentMultiLabelClassifier", "SketchedPCA", "TruncatedSVD"])
 @pytest.mark.filterwarnings("ignore")
 def test_models_of_rows_are_given_the_names(name):
     case = CASES[name]

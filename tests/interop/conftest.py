@@ -68,9 +68,7 @@ def pytest_sessionfinish(session):
         versions = ", ".join(f"{package} {found_version(package) or 'missing'}" for package in packages)
         # Of several cases of one row the worst counts: "passed" is the last of all in this order.
         worst = min(outcomes, key=lambda outcome: ("failed", "skipped", "passed").index(outcome.split()[0]))
-        lines.append(
-            f"| {PYTHON} | {row.program} | {versions} | {row.direction} | {row.checked} | {worst} |\n"
-        )
+        lines.append(f"| {PYTHON} | {row.program} | {versions} | {row.direction} | {row.checked} | {worst} |\n")
     TABLE.parent.mkdir(exist_ok=True)
     lines.sort(key=lambda line: line.split(" | ")[0])
     TABLE.write_text(HEAD + "".join(lines), encoding="utf-8")

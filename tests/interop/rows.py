@@ -57,8 +57,6 @@ def written_rows():
     """Every row of the committed table and its outcome, by the version of Python."""
     found = {}
     for line in written_lines():
-        python, program, _, direction, checked, outcome = (
-            cell.strip() for cell in line.strip("| \n").split(" | ")
-        )
+        python, program, _, direction, checked, outcome = (cell.strip() for cell in line.strip("| \n").split(" | "))
         found.setdefault(python, {})[Row(program, direction, checked)] = outcome
     return found

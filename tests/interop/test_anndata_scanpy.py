@@ -22,9 +22,7 @@ def store(tmp_path):
 def adata():
     from anndata import AnnData
 
-    adata = AnnData(
-        CSR, layers={"counts": 2 * CSR, "by column": sparse.csc_matrix(ROWS), "dense": ROWS.toarray()}
-    )
+    adata = AnnData(CSR, layers={"counts": 2 * CSR, "by column": sparse.csc_matrix(ROWS), "dense": ROWS.toarray()})
     adata.raw = AnnData(3 * CSR)
     return adata
 
@@ -91,9 +89,7 @@ def check_pca(ours, theirs, *, key=None, ddof=1):
     np.testing.assert_allclose(loadings * signs, axes, atol=1e-3)
     place = key or "X_pca"
     coordinates = np.asarray(theirs.obsm[place])
-    np.testing.assert_allclose(
-        np.asarray(ours.obsm[place]) * signs, coordinates, atol=1e-3 * coordinates.max()
-    )
+    np.testing.assert_allclose(np.asarray(ours.obsm[place]) * signs, coordinates, atol=1e-3 * coordinates.max())
     assert ours.obsm[place].dtype == coordinates.dtype
 
 

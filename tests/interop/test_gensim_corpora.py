@@ -72,9 +72,7 @@ def test_our_lsi_model_gives_what_gensims_gives(tmp_path):
     MmCorpus.serialize(str(tmp_path / "rows.mm"), bags)
     corpus = MmCorpus(str(tmp_path / "rows.mm"))
     for streamed in (corpus, TfidfModel(bags)[corpus]):
-        theirs = Theirs(
-            streamed, 4, dictionary, onepass=False, power_iters=30, extra_samples=40, random_seed=0
-        )
+        theirs = Theirs(streamed, 4, dictionary, onepass=False, power_iters=30, extra_samples=40, random_seed=0)
         ours = LsiModel(streamed, 4, dictionary, chunksize=50)
         assert np.allclose(ours.projection.s, theirs.projection.s, rtol=1e-5)
         signs = np.sign((ours.projection.u * theirs.projection.u).sum(axis=0))
@@ -90,9 +88,7 @@ def test_our_lsi_model_gives_what_gensims_gives(tmp_path):
     assert np.allclose(grown.projection.s, LsiModel(bags, 4, dictionary).projection.s)
 
 
-NOT_HERE = {
-    "test_large_mmap": "arrays are compressed in Zarr, and cannot be mapped: load(mmap='r') is refused"
-}
+NOT_HERE = {"test_large_mmap": "arrays are compressed in Zarr, and cannot be mapped: load(mmap='r') is refused"}
 """Tests of gensim's own that ours does not pass, and why."""
 
 
@@ -135,8 +131,7 @@ def test_documents_decay_as_in_gensim():
     bags = list(gensim.matutils.Sparse2Corpus(ROWS, documents_columns=False))
     for onepass in (True, False):
         both = [
-            kind(bags[:60], 50, chunksize=20, decay=0.7, onepass=onepass)
-            for kind in (LsiModel, gensim.models.LsiModel)
+            kind(bags[:60], 50, chunksize=20, decay=0.7, onepass=onepass) for kind in (LsiModel, gensim.models.LsiModel)
         ]
         for model in both:
             model.add_documents(bags[60:])

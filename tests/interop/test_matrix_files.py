@@ -36,9 +36,7 @@ def test_scikit_learn_reads_our_svmlight(tmp_path):
     from sklearn.datasets import load_svmlight_file
 
     write_labeled_text(ROWS, str(tmp_path / "rows.svm"), LABELS, format="svmlight")
-    check_labeled(
-        load_svmlight_file(str(tmp_path / "rows.svm"), n_features=30, multilabel=True, zero_based=True)
-    )
+    check_labeled(load_svmlight_file(str(tmp_path / "rows.svm"), n_features=30, multilabel=True, zero_based=True))
     write_labeled_text(ROWS, str(tmp_path / "rows.txt"), LABELS, format="extreme")
     with (tmp_path / "rows.txt").open("rb") as file:  # extreme classification: svmlight behind a head line
         assert file.readline().split() == [b"40", b"30", b"6"]
@@ -48,14 +46,10 @@ def test_scikit_learn_reads_our_svmlight(tmp_path):
 def check_labeled(read):
     X, labels = read
     assert np.allclose(X.toarray(), ROWS.toarray())
-    assert [sorted(map(int, one)) for one in labels] == [
-        row.nonzero()[0].tolist() for row in LABELS.toarray()
-    ]
+    assert [sorted(map(int, one)) for one in labels] == [row.nonzero()[0].tolist() for row in LABELS.toarray()]
 
 
-@row(
-    "scikit-learn", "inside", "`Pipeline`, `GridSearchCV` and `cross_val_score` with hashing, tf-idf and SVD"
-)
+@row("scikit-learn", "inside", "`Pipeline`, `GridSearchCV` and `cross_val_score` with hashing, tf-idf and SVD")
 def test_our_estimators_stand_in_pipelines_of_scikit_learn():
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV, cross_val_score

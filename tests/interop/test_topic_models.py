@@ -65,9 +65,7 @@ def without_torch(monkeypatch):
         if parent:
             setattr(sys.modules[parent], last, module)
     version = metadata.version
-    monkeypatch.setattr(
-        metadata, "version", lambda name: "0" if name == "sentence-transformers" else version(name)
-    )
+    monkeypatch.setattr(metadata, "version", lambda name: "0" if name == "sentence-transformers" else version(name))
 
 
 @row(
@@ -107,6 +105,4 @@ def test_umap_draws_what_the_embedder_returns(documents, tmp_path):
     plane = make_pipeline(encoder, umap).fit_transform(texts)
     assert silhouette_score(plane, labels) > 0
     saved = embedder(20).encode(store, out=str(tmp_path / "z.zarr"))
-    assert np.allclose(
-        umap.transform(saved.array[:5].compute()), umap.transform(encoder.encode(texts[:5])), atol=1e-3
-    )
+    assert np.allclose(umap.transform(saved.array[:5].compute()), umap.transform(encoder.encode(texts[:5])), atol=1e-3)

@@ -89,7 +89,5 @@ def test_codes_of_another_brown_clustering_pass_through_our_files(tmp_path):
     theirs.train()
     codes = theirs.codes()
     words = [word for sentence in sentences for word in sentence]
-    write_brown_paths(
-        tmp_path / "paths", list(codes.values()), list(codes), [words.count(word) for word in codes]
-    )
+    write_brown_paths(tmp_path / "paths", list(codes.values()), list(codes), [words.count(word) for word in codes])
     assert {word: code for code, word, _ in read_brown_paths(tmp_path / "paths")} == codes

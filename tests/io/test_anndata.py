@@ -33,9 +33,7 @@ ROWS = zipf_counts(90, 40, 9).astype(np.float32)
 
 
 def made(**options):
-    adata = anndata.AnnData(
-        sparse.csr_matrix(ROWS), layers={"counts": sparse.csr_matrix(2 * ROWS)}, **options
-    )
+    adata = anndata.AnnData(sparse.csr_matrix(ROWS), layers={"counts": sparse.csr_matrix(2 * ROWS)}, **options)
     adata.var["chosen"] = np.arange(40) % 2 == 0
     adata.raw = anndata.AnnData(sparse.csr_matrix(3 * ROWS))
     adata.layers["by column"] = sparse.csc_matrix(ROWS)
@@ -204,9 +202,7 @@ def digests(path):
             found[name] = hashlib.sha256(repr(one[...].tolist()).encode()).hexdigest()
 
     group = open_group(path)
-    group.visititems(visit) if path.endswith("h5ad") else [
-        visit(*one) for one in group.members(max_depth=None)
-    ]
+    group.visititems(visit) if path.endswith("h5ad") else [visit(*one) for one in group.members(max_depth=None)]
     return found
 
 
@@ -259,9 +255,7 @@ def test_what_does_not_fit_is_refused_in_one_sentence(path, on_disk, rows, optio
     model = TruncatedSVD(3).fit(rows)
     options = {**options}
     with pytest.raises(ValueError, match=said):
-        write_embedding(
-            path if on_disk else made(), options.pop("model", model), model.transform(rows), **options
-        )
+        write_embedding(path if on_disk else made(), options.pop("model", model), model.transform(rows), **options)
 
 
 def test_results_go_into_files_of_anndata_alone(store, tmp_path):

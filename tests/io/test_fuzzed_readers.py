@@ -48,9 +48,7 @@ def word2vec_bytes(binary):
 
 
 def csv_bytes():
-    return (
-        "id,text\n" + "".join(f'{i},"{t.replace(chr(34), chr(34) * 2)}"\n' for i, t in enumerate(LINES))
-    ).encode()
+    return ("id,text\n" + "".join(f'{i},"{t.replace(chr(34), chr(34) * 2)}"\n' for i, t in enumerate(LINES))).encode()
 
 
 def text_reader(**options):

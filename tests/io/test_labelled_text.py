@@ -68,9 +68,7 @@ def test_svmlight_as_scikit_learn_writes_it(tmp_path):
     X, Y = labelled()
     path = str(tmp_path / "a.svm")
     dump_svmlight_file(X, Y, path, multilabel=True, zero_based=False, comment="made here")
-    store = build_labeled_store(
-        path, str(tmp_path / "a"), format="svmlight", zero_based=False, n_columns=8, n_labels=5
-    )
+    store = build_labeled_store(path, str(tmp_path / "a"), format="svmlight", zero_based=False, n_columns=8, n_labels=5)
     rows = np.flatnonzero((X != 0).sum(axis=1) + Y.sum(axis=1))  # a line with nothing is left out
     np.testing.assert_allclose(store.counts.compute().toarray(), X[rows].toarray(), rtol=1e-6)
     np.testing.assert_array_equal(store.labels.compute().toarray(), Y[rows].toarray())

@@ -23,12 +23,8 @@ ARTICLE = """<REUTERS TOPICS="{said}" LEWISSPLIT="{split}" CGISPLIT="TRAINING-SE
 HEAD = '<!DOCTYPE lewis SYSTEM "lewis.dtd">\n'
 
 
-def article(
-    split="TRAIN", topics=("cocoa",), said="YES", text="<TITLE>Beans</TITLE><BODY>AT&amp;T &lt;T></BODY>"
-):
-    return ARTICLE.format(
-        split=split, topics="".join(f"<D>{t}</D>" for t in topics), said=said, text=text, number=1
-    )
+def article(split="TRAIN", topics=("cocoa",), said="YES", text="<TITLE>Beans</TITLE><BODY>AT&amp;T &lt;T></BODY>"):
+    return ARTICLE.format(split=split, topics="".join(f"<D>{t}</D>" for t in topics), said=said, text=text, number=1)
 
 
 def test_records_of_json_have_one_label_or_several(tmp_path):
@@ -81,9 +77,7 @@ def test_the_modapte_split_takes_articles_with_topics_of_its_side(tmp_path):
     (tmp_path / "README").write_text("not SGML")
     train = list(read_reuters(str(tmp_path), "train"))
     assert train == [("Beans\nAT&T <T>", ("cocoa",)), ("unproc text <X>", ())]
-    assert list(read_reuters([str(tmp_path / "reut2-*.sgm")], "test")) == [
-        ("Beans\nAT&T <T>", ("a&b", "trade"))
-    ]
+    assert list(read_reuters([str(tmp_path / "reut2-*.sgm")], "test")) == [("Beans\nAT&T <T>", ("a&b", "trade"))]
 
 
 def labelled(path):
@@ -217,9 +211,7 @@ def test_words_are_read_from_any_column_whatever_stands_in_the_others(tmp_path, 
 
 def test_numbers_of_tokens_are_told_from_lemmas_that_are_numbers(tmp_path):
     path = tmp_path / "a.conllu"
-    path.write_text(
-        "1-2\tdu\tX\n1\tde\tX\n2\tle\tX\n\n8\tab\tX\n8.1\tcd\tX\n9\tef\tX\n\n1\tx\tX\n1-2\ty\tX\n"
-    )
+    path.write_text("1-2\tdu\tX\n1\tde\tX\n2\tle\tX\n\n8\tab\tX\n8.1\tcd\tX\n9\tef\tX\n\n1\tx\tX\n1-2\ty\tX\n")
     assert read_conll(path, word_column=2, tag_column=3).words == [["de", "le"], ["ab", "ef"], ["x", "y"]]
 
 

@@ -27,9 +27,7 @@ def csr_and_width(draw):
         rng=rng,
         data_sampler=rng.normal,
     )
-    of_A, of_Z = draw(
-        st.sampled_from([(np.float32, np.float32), (np.float32, np.float64), (np.float64, np.float64)])
-    )
+    of_A, of_Z = draw(st.sampled_from([(np.float32, np.float32), (np.float32, np.float64), (np.float64, np.float64)]))
     A = A.astype(of_A)
     if n and draw(st.booleans()):
         A = sparse.csr_array(A.multiply(rng.random((n, 1)) < 0.5)).astype(A.dtype)
@@ -67,9 +65,7 @@ def test_sparse_products_are_those_of_scipy(drawn, order):
 def test_whole_numbers_and_long_indices_are_multiplied_too(width):
     A = sparse.random_array((20, 15), density=0.3, format="csr", rng=0).astype(np.float64)
     A.data[:] = np.arange(len(A.data))
-    whole = sparse.csr_array(
-        (A.data.astype(np.int32), A.indices.astype(np.int64), A.indptr.astype(np.int64)), A.shape
-    )
+    whole = sparse.csr_array((A.data.astype(np.int32), A.indices.astype(np.int64), A.indptr.astype(np.int64)), A.shape)
     assert whole.indices.dtype == np.int64
     Z = np.random.default_rng(0).standard_normal((15, width))
     close(sparse_products.gram_times(whole, Z), A.T @ (A @ Z), np.float64)
@@ -180,11 +176,7 @@ def test_principal_axes_are_the_right_singular_vectors(X, k):
     axes, singular_values = principal_axes(freeze(X), k)
     truth = np.linalg.svd(X, compute_uv=False)
     r = len(axes)
-    assert (
-        r
-        == len(singular_values)
-        == min(k, np.count_nonzero(truth**2 > 16 * np.finfo(float).eps * truth[0] ** 2))
-    )
+    assert r == len(singular_values) == min(k, np.count_nonzero(truth**2 > 16 * np.finfo(float).eps * truth[0] ** 2))
     np.testing.assert_allclose(axes @ axes.T, np.eye(r), atol=1e-12)
     np.testing.assert_allclose(singular_values**2, truth[:r] ** 2, atol=1e-12 * max(1e-300, truth[0] ** 2))
     assert (axes[np.arange(r), np.argmax(np.abs(axes), axis=1)] > 0).all()

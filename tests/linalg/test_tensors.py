@@ -85,9 +85,7 @@ def test_matrices_with_one_basis_become_diagonal_from_any_start():
 
 
 @pytest.mark.parametrize("solve", SOLVERS)
-@pytest.mark.parametrize(
-    ("T", "message"), [(np.zeros((2, 3, 2)), r"T\.shape"), (np.full((2, 2, 2), np.nan), "NaN")]
-)
+@pytest.mark.parametrize(("T", "message"), [(np.zeros((2, 3, 2)), r"T\.shape"), (np.full((2, 2, 2), np.nan), "NaN")])
 def test_what_is_no_tensor_is_an_error(solve, T, message):
     with pytest.raises(ValueError, match=message):
         solve(T)

@@ -55,9 +55,7 @@ def test_products_have_the_same_bits_for_any_size_of_the_cache(dtype, width, mon
     np.testing.assert_allclose(whole[0], A @ Z, rtol=1e-4, atol=1e-5)
     for n_rows in (1, 7, 24):
         monkeypatch.setattr("dspectral.linalg.sparse_products.CACHE_BYTES", n_rows * Z[0].nbytes)
-        for found, expected in zip(
-            (times(A, Z), transpose_times(A, Y), gram_times(A, Z)), whole, strict=True
-        ):
+        for found, expected in zip((times(A, Z), transpose_times(A, Y), gram_times(A, Z)), whole, strict=True):
             assert found.tobytes() == expected.tobytes()
 
 

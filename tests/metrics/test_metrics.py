@@ -99,9 +99,7 @@ def test_v_measure_is_that_of_scikit_learn_and_mappings_are_ordered(pairs):
 def slow_distance(a, b):
     if not a or not b:
         return len(a) + len(b)
-    return min(
-        slow_distance(a[1:], b) + 1, slow_distance(a, b[1:]) + 1, slow_distance(a[1:], b[1:]) + (a[0] != b[0])
-    )
+    return min(slow_distance(a[1:], b) + 1, slow_distance(a, b[1:]) + 1, slow_distance(a[1:], b[1:]) + (a[0] != b[0]))
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)

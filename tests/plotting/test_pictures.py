@@ -34,11 +34,7 @@ def closed():
 @pytest.fixture(scope="module")
 def sentences():
     rng = np.random.default_rng(1)
-    words = [
-        f"{start}{end}"
-        for start in ("mo", "ka", "ri", "tu", "se")
-        for end in ("la", "nd", "ver", "lo", "ming")
-    ]
+    words = [f"{start}{end}" for start in ("mo", "ka", "ri", "tu", "se") for end in ("la", "nd", "ver", "lo", "ming")]
     return [list(rng.choice(words, size=7, p=np.arange(25, 0, -1) / 325)) for _ in range(300)]
 
 
@@ -58,9 +54,7 @@ class Words:
     def __init__(self, n, seed=0):
         rng = np.random.default_rng(seed)
         self.words_ = [f"word{i}" * (1 + i % 3) for i in range(n)]
-        self.vectors_ = np.concatenate(
-            [rng.standard_normal((n // 2, 5)), 0.05 * rng.standard_normal((n - n // 2, 5))]
-        )
+        self.vectors_ = np.concatenate([rng.standard_normal((n // 2, 5)), 0.05 * rng.standard_normal((n - n // 2, 5))])
 
 
 def boxes(texts):
@@ -177,9 +171,7 @@ def test_a_brown_tree_names_every_class_and_no_label_covers_another(clustering, 
     most = clustering.words_[1 + int(np.argmax(clustering.word_counts_[1:]))]
     assert any(label.get_text().startswith(most) for label in labels)
     _, small = plt.subplots(figsize=(6, 2), layout="constrained")
-    assert (
-        overlapping(boxes(plot_brown_tree(clustering, small, n_clusters=n_clusters).get_yticklabels())) == []
-    )
+    assert overlapping(boxes(plot_brown_tree(clustering, small, n_clusters=n_clusters).get_yticklabels())) == []
 
 
 @pytest.mark.parametrize("n", [5, 80])

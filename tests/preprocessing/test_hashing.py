@@ -160,9 +160,7 @@ def test_each_pass_hashes_each_block_once_and_no_more_than_a_block_at_a_time(tex
     monkeypatch.setattr(text_files, "hash_documents", counted)
     files = TextFiles(text, block_bytes=300)
     model = pipeline(n_passes=3, solver="krylov").fit(files)
-    assert (
-        len(hashed) == (model[1].n_passes_ + model[2].n_passes_) * len(files.blocks) == 4 * len(files.blocks)
-    )
+    assert len(hashed) == (model[1].n_passes_ + model[2].n_passes_) * len(files.blocks) == 4 * len(files.blocks)
     assert max(hashed) <= 300
 
 
@@ -174,9 +172,7 @@ def peak_of_a_fit(path, n_texts):
     words = np.random.default_rng(0).integers(10**6, size=(n_texts, 40)).astype(str)
     path.write_text("".join(" ".join(text) + "\n" for text in words))
     files = TextFiles(path, block_bytes=1 << 16)
-    model = make_pipeline(
-        NgramHashing(1 << 10), TfidfWeighting(), TruncatedSVD(1, n_passes=2, solver="krylov")
-    )
+    model = make_pipeline(NgramHashing(1 << 10), TfidfWeighting(), TruncatedSVD(1, n_passes=2, solver="krylov"))
     with dask.config.set(scheduler="sync"), Callback(start=lambda _graph: gc.collect()):
         model.fit(files)  # compiles
         tracemalloc.start()

@@ -110,9 +110,7 @@ TEXTS = ["Tea or no tea", "a pot of tea, or two", "no pot", "two of two"]
 NEW = ["no tea but coffee", "coffee coffee", "two pots of tea"]
 
 
-@pytest.mark.parametrize(
-    "chosen", [{}, {"sublinear_tf": True}, {"smooth_idf": False}, {"norm": "l1"}, {"norm": None}]
-)
+@pytest.mark.parametrize("chosen", [{}, {"sublinear_tf": True}, {"smooth_idf": False}, {"norm": "l1"}, {"norm": None}])
 def test_words_that_training_never_saw_count_nothing_as_in_scikit_learns_vectorizer(chosen):
     theirs = TfidfVectorizer(**chosen).fit(TEXTS)
     hashing = NgramHashing(2**16, (1, 1), alternate_sign=False)

@@ -63,9 +63,7 @@ def test_blocks_are_cut_to_size_and_each_is_one_task(url, block_bytes):
 def test_one_pass_finds_all_sums(url, monkeypatch):
     passes = []
     original = summarize
-    monkeypatch.setattr(
-        "dspectral.store.rows.summarize", lambda *args, **kw: passes.append(1) or original(*args, **kw)
-    )
+    monkeypatch.setattr("dspectral.store.rows.summarize", lambda *args, **kw: passes.append(1) or original(*args, **kw))
     opened = open_anndata(Location.from_url(url), block_bytes=800)
     assert opened.n_blocks > 2
     assert passes == []
@@ -90,9 +88,7 @@ def test_a_block_reads_its_own_entries_alone(tmp_path):
 
 
 def test_repeated_entries_zeros_and_empty_rows_are_put_in_order(tmp_path):
-    X = sparse.csr_matrix(
-        (np.array([1, 2, 0, 4.0]), np.array([3, 1, 0, 1]), np.array([0, 0, 3, 4, 4])), shape=(4, 5)
-    )
+    X = sparse.csr_matrix((np.array([1, 2, 0, 4.0]), np.array([3, 1, 0, 1]), np.array([0, 0, 3, 4, 4])), shape=(4, 5))
     opened = open_store(write(tmp_path / "cells.zarr", X))
     block = opened.counts.compute()
     assert np.array_equal(block.toarray(), X.toarray())

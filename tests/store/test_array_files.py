@@ -31,9 +31,7 @@ def as_zarr_writes(values, chunk):
 
 
 def files_below(folder):
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">i4", ">f8"])
@@ -54,9 +52,7 @@ def test_the_files_are_those_of_zarr(dtype, length, chunk, monkeypatch, tmp_path
 @pytest.mark.parametrize("codecs", ["none", "gzip"])
 def test_what_other_writers_wrote_is_read_by_zarr(codecs, tmp_path):
     compressors = {"none": None, "gzip": zarr.codecs.GzipCodec()}[codecs]
-    zarr.create_array(
-        str(tmp_path), name="group/array", data=np.arange(9), chunks=(4,), compressors=compressors
-    )
+    zarr.create_array(str(tmp_path), name="group/array", data=np.arange(9), chunks=(4,), compressors=compressors)
     where = Location.from_url(str(tmp_path))
     assert read_array(where, "group/array").tolist() == [*range(9)]
 

@@ -42,9 +42,7 @@ def files(tmp_path):
     """Return a file of AnnData, and one of the same cells whose genes are in another order."""
     rng = np.random.default_rng(1)
     counts = rng.poisson(1.0, (24, 7)).astype(np.float32)
-    adata = anndata.AnnData(
-        sparse.csr_matrix(counts), var=pd.DataFrame(index=[f"gene {i}" for i in range(7)])
-    )
+    adata = anndata.AnnData(sparse.csr_matrix(counts), var=pd.DataFrame(index=[f"gene {i}" for i in range(7)]))
     adata.raw = adata
     adata.write_h5ad(tmp_path / "a.h5ad")
     adata[:, [3, 0, 1, 2, 6, 5, 4]].copy().write_h5ad(tmp_path / "b.h5ad")
@@ -81,9 +79,7 @@ def test_every_estimator_of_rows_refuses_a_store_of_other_terms(name, built, tmp
         for rows in (store, store[2:5], same, same.counts, same.counts.rechunk({0: 3})):
             dask.compute(CASES[name].result(known, rows))
         in_memory = store.counts.compute()
-        assert dask.compute(
-            CASES[name].result(known, in_memory)
-        )  # of which nothing is known, and nothing is warned
+        assert dask.compute(CASES[name].result(known, in_memory))  # of which nothing is known, and nothing is warned
     assert not hasattr(clone(model), "feature_names_in_")
     assert not hasattr(fit(name, in_memory), "column_identity_")
 
@@ -108,9 +104,7 @@ def test_columns_are_chosen_by_name(files, tmp_path):
     for file in files:
         some = dspectral.open_store(file, align=names)
         assert some.shape == (24, 2)
-        np.testing.assert_array_equal(
-            some.counts.compute().toarray(), whole.counts.compute().toarray()[:, [5, 1]]
-        )
+        np.testing.assert_array_equal(some.counts.compute().toarray(), whole.counts.compute().toarray()[:, [5, 1]])
         assert some.nnz == np.count_nonzero(whole.counts.compute().toarray()[:, [5, 1]])
         assert list(TruncatedSVD(1).fit(some[3:9]).feature_names_in_) == names
     assert dspectral.open_store(files[0], layer="raw").column_identity.names[6] == "gene 6"
@@ -127,9 +121,7 @@ def test_columns_are_chosen_by_name(files, tmp_path):
         dspectral.open_store(tmp_path / "plain", align=names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of names that are not unique
-        twice = anndata.AnnData(
-            sparse.csr_matrix(np.eye(3, dtype="f4")), var=pd.DataFrame(index=["a", "a", "b"])
-        )
+        twice = anndata.AnnData(sparse.csr_matrix(np.eye(3, dtype="f4")), var=pd.DataFrame(index=["a", "a", "b"]))
         twice.write_h5ad(tmp_path / "twice.h5ad")
     with pytest.raises(ValueError, match="'a'"):
         dspectral.open_store(tmp_path / "twice.h5ad", align=["a"])

@@ -21,9 +21,7 @@ from dspectral.store.location import Location, StoreError
 from dspectral.types import Sentences
 
 N_TYPES = 30
-TEXT = [
-    np.minimum(np.random.default_rng(i).zipf(1.3, 12) - 1, N_TYPES - 1).astype(np.int32) for i in range(45)
-]
+TEXT = [np.minimum(np.random.default_rng(i).zipf(1.3, 12) - 1, N_TYPES - 1).astype(np.int32) for i in range(45)]
 
 
 def sentences_of(item):
@@ -43,18 +41,16 @@ def spilled(folder, n_blocks, most, **how):
 
 N_BLOCKS, MOST = [1, 2, 7, 45], [1, 50, 200, 10**6]
 WAYS = [{}, {"distance_weighting": True}, {"n_contexts": 9}]
-EVERY_PAIR = [
-    (n_blocks, most, WAYS[(i + j) % 3]) for i, n_blocks in enumerate(N_BLOCKS) for j, most in enumerate(MOST)
-]
+EVERY_PAIR = [(n_blocks, most, WAYS[(i + j) % 3]) for i, n_blocks in enumerate(N_BLOCKS) for j, most in enumerate(MOST)]
 """Each number of blocks with each size of a part, and each way of counting with every one of both."""
 
 
 @pytest.mark.parametrize(("n_blocks", "most", "how"), EVERY_PAIR)
 def test_any_blocks_and_parts_give_the_bits_of_one_sum(n_blocks, most, how, tmp_path):
     store = spilled(tmp_path, n_blocks, most, **how)
-    whole = ContextCounts.from_block(
-        Sentences.from_ids(TEXT), n_types=N_TYPES, window=4, **how
-    ).counts.astype(np.float32)
+    whole = ContextCounts.from_block(Sentences.from_ids(TEXT), n_types=N_TYPES, window=4, **how).counts.astype(
+        np.float32
+    )
     found = store.counts.compute()
     for part in ("data", "indices", "indptr"):
         np.testing.assert_array_equal(getattr(found, part), getattr(whole, part))

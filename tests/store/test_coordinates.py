@@ -28,9 +28,7 @@ from dspectral import (
 from dspectral.store import StoreError, coordinates
 
 WORDS = ["cats purr sleep", "dogs bark run", "ships sail far"]
-RECORDS = [
-    {"key": f"k{i}", "body": f"{WORDS[i % 3]} {WORDS[i % 3].split()[i % 2]} {i % 4}x"} for i in range(60)
-]
+RECORDS = [{"key": f"k{i}", "body": f"{WORDS[i % 3]} {WORDS[i % 3].split()[i % 2]} {i % 4}x"} for i in range(60)]
 FORMS = ["zarr", "parquet"]
 
 
@@ -53,9 +51,7 @@ def svd(store):
 
 
 def files_of(folder):
-    return {
-        str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()
-    }
+    return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -178,7 +174,5 @@ def test_a_process_ends_quietly_though_the_loop_of_zarr_is_busy():
         "import time, dspectral, numpy as np; from zarr.core.sync import _get_loop; "
         "dspectral.write_counts(np.eye(2), 'memory://ends'); _get_loop().call_soon_threadsafe(time.sleep, 0.7)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert "event loop" not in done.stderr

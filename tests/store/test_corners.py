@@ -29,8 +29,7 @@ def test_a_file_in_memory_is_read_by_several_at_once():
     with fsspec.open("memory://several.txt", "wb") as file:
         file.write(b"\n".join(lines))
     readers = [
-        read_file_range(span, ReadOptions(block_bytes=8))
-        for span in spans_of("memory://several.txt", span_bytes=40)
+        read_file_range(span, ReadOptions(block_bytes=8)) for span in spans_of("memory://several.txt", span_bytes=40)
     ]
     first = [[next(reader)] for reader in readers]
     found = [texts([*head, *reader]) for head, reader in zip(first, readers, strict=True)]
@@ -45,10 +44,7 @@ def test_small_files_are_read_and_blocked_together(tmp_path, url):
     assert [len(span.files()) for span in spans] == [4, 4, 2, 1, 1]
     assert [span.n_bytes for span in spans] == [88, 88, 44, 100, 20]
     expected = [f"document {i // 2}".encode() for i in range(20)] + [b"large"] * 20
-    assert (
-        texts(block for span in spans for block in read_file_range(span, ReadOptions(block_bytes=64)))
-        == expected
-    )
+    assert texts(block for span in spans for block in read_file_range(span, ReadOptions(block_bytes=64))) == expected
     store = build_store(str(tmp_path / "*.txt"), url, unit="file", hashing=SMALL)
     assert store.block_rows == [11]
     for name, content in {"a": "text\tx\none\t.", "b": "x\ttext\n.\ttwo", "c": "x\ttext\n.\tthree"}.items():
@@ -67,9 +63,7 @@ def test_storage_options_may_hold_dictionaries(tmp_path):
     (tmp_path / "a.txt").write_text("to be or not to be\n")
     options = {"client_kwargs": {"endpoint_url": "nowhere"}}
     where = f"memory://options/{tmp_path.name}"
-    store = build_store(
-        str(tmp_path / "a.txt"), where, vocabulary=VocabularySettings(), storage_options=options
-    )
+    store = build_store(str(tmp_path / "a.txt"), where, vocabulary=VocabularySettings(), storage_options=options)
     assert store.counts.compute().toarray().tolist() == [[2.0, 1.0, 1.0, 2.0]]
 
 

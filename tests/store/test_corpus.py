@@ -31,9 +31,7 @@ def path(tmp_path):
 
 def sentences_of(corpus):
     blocks = [corpus.sentences.read(item) for item in corpus.sentences.items]
-    return [
-        [corpus.words[i] for i in block.sentence(k)] for block in blocks for k in range(block.n_sentences)
-    ]
+    return [[corpus.words[i] for i in block.sentence(k)] for block in blocks for k in range(block.n_sentences)]
 
 
 def test_sentences_come_back_with_rare_words_as_one_type(path, tmp_path):

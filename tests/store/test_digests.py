@@ -40,9 +40,7 @@ def edit_root(store, key="dspectral", *, reseal=True, **changes):
     root = zarr.open_group(store.location.url, mode="a")
     head = {**root.attrs[key], **changes}
     root.attrs[key] = (
-        with_content_hash({name: value for name, value in head.items() if name != CONTENT_HASH})
-        if reseal
-        else head
+        with_content_hash({name: value for name, value in head.items() if name != CONTENT_HASH}) if reseal else head
     )
 
 
@@ -125,10 +123,7 @@ def test_indices_that_point_outside_are_refused_where_no_digest_tells(store, par
         lambda values: np.where(np.arange(len(values)) == at, value, values),
     )
     first, *others = zarr.open_group(store.location.url).attrs["dspectral"]["blocks"]
-    arrays = [
-        zarr.open_array(f"{store.location.url}/{first[0]}/{name}")[...]
-        for name in ("data", "indices", "indptr")
-    ]
+    arrays = [zarr.open_array(f"{store.location.url}/{first[0]}/{name}")[...] for name in ("data", "indices", "indptr")]
     edit_root(store, blocks=[[*first[:9], compute_digest(*arrays), first[10]], *others])
     with pytest.raises(StoreError, match=f"block blocks/0000-000000: .*{said}"):
         TruncatedSVD(2).fit(open_store(store.location.url))
@@ -151,8 +146,7 @@ def test_a_corpus_is_checked_as_a_store_is(tmp_path):
     edit(corpus, f"{corpus.blocks[0].name}/ids", lambda ids: ids + 100)
     head = zarr.open_group(corpus.location.url).attrs["dspectral-corpus"]
     ids, offsets = (
-        zarr.open_array(f"{corpus.location.url}/{corpus.blocks[0].name}/{part}")[...]
-        for part in ("ids", "offsets")
+        zarr.open_array(f"{corpus.location.url}/{corpus.blocks[0].name}/{part}")[...] for part in ("ids", "offsets")
     )
     edit_root(corpus, "dspectral-corpus", blocks=[[*head["blocks"][0][:4], compute_digest(ids, offsets)]])
     older = open_corpus(corpus.location.url)
@@ -170,9 +164,7 @@ def damaged(tmp_path):
     X = sparse.csr_array(rng.poisson(0.6, (40, 12)).astype(np.float32))
     url = str(tmp_path / "counts")
     store = write_counts(X, url, labels=sparse.csr_array(np.eye(4)[np.arange(40) % 4]), block_rows=10)
-    chunk = max(
-        (tmp_path / "counts" / store.blocks[2].name / "data").rglob("c*/0"), key=lambda p: p.stat().st_size
-    )
+    chunk = max((tmp_path / "counts" / store.blocks[2].name / "data").rglob("c*/0"), key=lambda p: p.stat().st_size)
     content = bytearray(chunk.read_bytes())
     content[len(content) // 2] ^= 1
     chunk.write_bytes(content)

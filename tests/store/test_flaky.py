@@ -19,9 +19,7 @@ from dspectral.text.hashing import HashingSettings
 from tests.store.flaky import FlakyFileSystem
 from tests.strategies import zipf_counts
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in"
-)  # requests of Zarr beside one that failed
+pytestmark = pytest.mark.filterwarnings("ignore:Exception ignored in")  # requests of Zarr beside one that failed
 SMALL = HashingSettings(n_features=64)
 TEXT = "".join(f"word{i % 7} and word{i % 11}\n" for i in range(90))
 

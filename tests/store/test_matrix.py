@@ -29,9 +29,7 @@ NUMBERS = count()
 
 
 def in_chunks(X, *sizes):
-    parts = [
-        da.from_array(part, chunks=part.shape, asarray=False) for part in np.split(X, np.cumsum(sizes)[:-1])
-    ]
+    parts = [da.from_array(part, chunks=part.shape, asarray=False) for part in np.split(X, np.cumsum(sizes)[:-1])]
     return da.concatenate(parts).map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0), dtype=X.dtype))
 
 
@@ -113,9 +111,7 @@ def test_a_block_without_rows_is_left_out(url):
     assert np.array_equal(open_store(url).counts[20:].compute().toarray(), ROWS[20:].toarray())
 
 
-@pytest.mark.parametrize(
-    ("value", "message"), [(np.nan, "nan"), (np.inf, "inf"), (-1.0, "-1.0"), (1e300, "inf")]
-)
+@pytest.mark.parametrize(("value", "message"), [(np.nan, "nan"), (np.inf, "inf"), (-1.0, "-1.0"), (1e300, "inf")])
 @pytest.mark.parametrize("lazy", [False, True])
 def test_refused_rows_are_named_and_leave_the_store_as_it_was(url, value, message, lazy):
     X = with_entry(ROWS.toarray().astype(float), 47, 3, value)
@@ -151,9 +147,7 @@ LAZY = da.from_array(ROWS.toarray(), chunks=(20, 40))
         ([[1, 2]], TypeError, "list"),
     ],
 )
-def test_arrays_that_are_not_cut_by_rows_are_refused_before_anything_is_written(
-    tmp_path, url, X, error, said
-):
+def test_arrays_that_are_not_cut_by_rows_are_refused_before_anything_is_written(tmp_path, url, X, error, said):
     with pytest.raises(error, match=said):
         write_counts(X, url)
     assert list(tmp_path.iterdir()) == []

@@ -46,9 +46,7 @@ def made(folder):
     """A store with labels, one with terms and texts, a corpus, a model and kept parts."""
     rng = np.random.default_rng(0)
     X = sparse.csr_array(rng.poisson(0.4, (40, 25)).astype(float))
-    write_counts(
-        X, f"{folder}/counts", labels=sparse.csr_array(np.eye(3)[rng.integers(3, size=40)]), block_rows=15
-    )
+    write_counts(X, f"{folder}/counts", labels=sparse.csr_array(np.eye(3)[rng.integers(3, size=40)]), block_rows=15)
     text = "\n".join(" ".join(f"w{i}" for i in rng.integers(12, size=8)) for _ in range(40))
     Path(folder, "text.txt").write_text(text, encoding="utf-8")
     build_corpus(f"{folder}/text.txt", f"{folder}/corpus", block_bytes=400)
@@ -61,9 +59,7 @@ def made(folder):
     )
     fitted = TruncatedSVD(3, random_state=np.random.RandomState(3)).fit(X)
     save(fitted, f"{folder}/model")
-    build_store(
-        f"{folder}/text.txt", f"{folder}/kept", keep_terms=9, hashing=NgramHashing(64), block_bytes=400
-    )
+    build_store(f"{folder}/text.txt", f"{folder}/kept", keep_terms=9, hashing=NgramHashing(64), block_bytes=400)
     for form in FORMS:
         fitted.transform(open_store(f"{folder}/counts"), out=f"{folder}/coordinates/rows.{form}")
     shutil.copytree(f"{folder}/counts", f"{folder}/parts/rows")
@@ -140,9 +136,7 @@ def read_parts(folder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         rows = open_store(f"{folder}/parts/rows")
-        svd = TruncatedSVD(2, n_passes=2, solver="krylov", random_state=0).fit(
-            rows, checkpoints=f"{folder}/parts/kept"
-        )
+        svd = TruncatedSVD(2, n_passes=2, solver="krylov", random_state=0).fit(rows, checkpoints=f"{folder}/parts/kept")
     return [svd.components_, svd.singular_values_]
 
 
@@ -179,9 +173,7 @@ def mutate(folder, rng):
         if places:
             holder, key = places[rng.integers(len(places))]
             old = holder[key]
-            holder[key] = (
-                rng.choice([0, -1, 1, 3, 2**31, old + 1]).item() if not isinstance(old, bool) else not old
-            )
+            holder[key] = rng.choice([0, -1, 1, 3, 2**31, old + 1]).item() if not isinstance(old, bool) else not old
             path.write_text(json.dumps(content), encoding="utf-8")
             return f"{path.relative_to(folder)}: {key} {old} -> {holder[key]}"
     arrays = sorted(path.parent for path in Path(folder).rglob("zarr.json") if is_array(path))
@@ -252,9 +244,7 @@ def main(n, first=0, *names):
 
 
 def test_changed_files_end_in_a_sentence_or_change_nothing():
-    done = forked.run(
-        [sys.executable, "-m", "tests.store.test_mutations", "6"], cwd=Path(__file__).parents[2]
-    )
+    done = forked.run([sys.executable, "-m", "tests.store.test_mutations", "6"], cwd=Path(__file__).parents[2])
     # A process that a signal ended has a negative code; its last line of stderr is the seed.
     assert done.returncode == 0, done.stderr[-500:]
     counted = dict(line.split(": 6 damages, ") for line in done.stdout.splitlines())

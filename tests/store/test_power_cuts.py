@@ -61,9 +61,7 @@ class Disk:
         is_off = self.fault == "power cut" and self.n > self.at
         self.n += not is_off
         if self.n - 1 == self.at and not is_off:
-            raise (
-                OSError(FAULTS[self.fault], f"failed by the test: {what}") if FAULTS[self.fault] else PowerCut
-            )
+            raise (OSError(FAULTS[self.fault], f"failed by the test: {what}") if FAULTS[self.fault] else PowerCut)
         return not is_off
 
     def holds(self, file, dir_fd=None, **_options):
@@ -88,9 +86,7 @@ class Disk:
 
     @contextmanager
     def plugged_in(self):
-        changes = {
-            name: lambda *given, name=name, **more: self.change(name, *given, **more) for name in PLAIN
-        }
+        changes = {name: lambda *given, name=name, **more: self.change(name, *given, **more) for name in PLAIN}
         no_pause = patch.object(time, "sleep", lambda _seconds: None)  # before another attempt
         opens = patch.object(io, "open", self.open), patch.object(builtins, "open", self.open)
         loop, threads = _get_loop(), ThreadPoolExecutor(1)  # those of Zarr go on when one has failed
@@ -186,18 +182,13 @@ def tried(writer, folder, fault=None, at=-1):
 
 def main(most, *names):
     """Try the first operations of each writer, and print a table."""
-    print(
-        "| writer | operations | fault | tried | error | cut | went on | wrong after the same call |\n|"
-        + "---|" * 8
-    )
+    print("| writer | operations | fault | tried | error | cut | went on | wrong after the same call |\n|" + "---|" * 8)
     with tempfile.TemporaryDirectory() as folder:
         for writer in names or WRITERS:
             _, expected, n = tried(writer, f"{folder}/a")
             for fault in FAULTS:
                 ends = [tried(writer, f"{folder}/a", fault, at) for at in range(min(n, int(most)))]
-                wrong = [
-                    f"{at}: {found!s:.300}" for at, (_, found, _) in enumerate(ends) if found != expected
-                ]
+                wrong = [f"{at}: {found!s:.300}" for at, (_, found, _) in enumerate(ends) if found != expected]
                 counted = [sum(end == word for end, _, _ in ends) for word in ("error", "cut", "went on")]
                 print("|", " | ".join(map(str, [writer, n, fault, len(ends), *counted, len(wrong)])), "|")
                 print(*wrong, sep="\n", end="\n" * bool(wrong), flush=True)

@@ -78,9 +78,7 @@ def test_estimators_and_kept_parts_take_chosen_rows(store, tmp_path):
     with dspectral.checkpoints(str(tmp_path)) if known else nullcontext():
         of_rows = TruncatedSVD(4).fit(store[numbers])
     assert np.allclose(of_rows.components_, of_matrix.components_, atol=1e-4)
-    assert np.allclose(
-        of_rows.transform(store[numbers]).compute(), of_matrix.transform(X[numbers]), atol=1e-3
-    )
+    assert np.allclose(of_rows.transform(store[numbers]).compute(), of_matrix.transform(X[numbers]), atol=1e-3)
 
 
 def test_scikit_learn_splits_and_scores_stores_as_matrices(store):
@@ -89,9 +87,7 @@ def test_scikit_learn_splits_and_scores_stores_as_matrices(store):
     assert np.array_equal(test.counts.compute().toarray(), of_matrix[1].toarray())
     assert (len(train), len(test)) == (len(y_train), len(y_test))
     model = make_pipeline(TfidfWeighting(), TruncatedSVD(5), LogisticRegression())
-    scores = [
-        cross_val_score(model, rows, Y, cv=KFold(3, shuffle=True, random_state=1)) for rows in (store, X)
-    ]
+    scores = [cross_val_score(model, rows, Y, cv=KFold(3, shuffle=True, random_state=1)) for rows in (store, X)]
     assert np.allclose(*scores)
 
 

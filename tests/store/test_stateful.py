@@ -151,12 +151,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert np.array_equal(earlier.column_sums, rows.sum(axis=0))
 
 
-limits = partial(
-    settings, deadline=None, derandomize=not LONG, suppress_health_check=list(HealthCheck), database=None
-)
+limits = partial(settings, deadline=None, derandomize=not LONG, suppress_health_check=list(HealthCheck), database=None)
 StoreMachine.TestCase.settings = (
-    limits(max_examples=300, stateful_step_count=40)
-    if LONG
-    else limits(max_examples=5, stateful_step_count=12)
+    limits(max_examples=300, stateful_step_count=40) if LONG else limits(max_examples=5, stateful_step_count=12)
 )
 TestStore = StoreMachine.TestCase

@@ -67,9 +67,7 @@ def test_a_term_has_its_column_and_a_stranger_none():
         vocabulary.index("cat")
 
 
-@pytest.mark.parametrize(
-    ("bounds", "expected"), [((2, 5), (2, 5)), ((0.1, 0.5), (2.0, 10.0)), ((1, 1.0), (1, 20.0))]
-)
+@pytest.mark.parametrize(("bounds", "expected"), [((2, 5), (2, 5)), ((0.1, 0.5), (2.0, 10.0)), ((1, 1.0), (1, 20.0))])
 def test_bounds_are_numbers_of_documents_or_shares(bounds, expected):
     settings = VocabularySettings(min_df=bounds[0], max_df=bounds[1])
     assert settings.limits(20) == expected

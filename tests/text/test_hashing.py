@@ -48,9 +48,7 @@ hashings = st.builds(
 @settings(deadline=None, derandomize=True, max_examples=80)
 @given(texts.documents().filter(len), hashings)
 def test_rows_are_those_of_scikit_learn(documents, hashing):
-    assert_same_rows(
-        hash_documents(Documents.from_strings(documents), hashing), by_scikit_learn(documents, hashing)
-    )
+    assert_same_rows(hash_documents(Documents.from_strings(documents), hashing), by_scikit_learn(documents, hashing))
 
 
 @pytest.mark.parametrize("n_features", [2, 2**18, 2**30])
@@ -88,9 +86,7 @@ def test_ngrams_of_every_length_are_hashed():
 
 
 def test_rows_are_canonical_csr_of_small_types():
-    rows = hash_documents(
-        Documents.from_strings(["to be or not to be", "", "no"]), HashingSettings(n_features=16)
-    )
+    rows = hash_documents(Documents.from_strings(["to be or not to be", "", "no"]), HashingSettings(n_features=16))
     assert (rows.data.dtype, rows.indices.dtype, rows.indptr.dtype) == (np.float32, np.int32, np.int32)
     again = sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
     assert rows.has_canonical_format

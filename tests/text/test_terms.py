@@ -72,9 +72,7 @@ def test_documents_are_encoded_as_by_scikit_learn(known, documents, ngram_range,
     terms = data.draw(st.permutations(terms_of(table)).map(lambda order: [*order[::2], "never seen"]))
     index = TermIndex.from_terms(Documents.from_strings(terms))
     rows = encode_documents(Documents.from_strings(documents), index, ngram_range, lowercase)
-    expected = CountVectorizer(ngram_range=ngram_range, lowercase=lowercase, vocabulary=terms).transform(
-        documents
-    )
+    expected = CountVectorizer(ngram_range=ngram_range, lowercase=lowercase, vocabulary=terms).transform(documents)
     expected.sort_indices()
     assert rows.shape == expected.shape
     assert (rows.data.dtype, rows.indices.dtype) == (np.float32, np.int32)
@@ -94,19 +92,17 @@ def test_terms_with_equal_hashes_are_told_apart():
     for a, b in twins:
         documents = Documents.from_strings([f"{a} {b} {b}"])
         assert dict(
-            zip(
-                terms_of(TermTable.from_block(documents)), TermTable.from_block(documents).counts, strict=True
-            )
+            zip(terms_of(TermTable.from_block(documents)), TermTable.from_block(documents).counts, strict=True)
         ) == {
             a: 1,
             b: 2,
         }
-        assert encode_documents(
-            documents, TermIndex.from_terms(Documents.from_strings([b, a]))
-        ).toarray().tolist() == [[2, 1]]
-        assert encode_documents(
-            documents, TermIndex.from_terms(Documents.from_strings([a]))
-        ).toarray().tolist() == [[1]]
+        assert encode_documents(documents, TermIndex.from_terms(Documents.from_strings([b, a]))).toarray().tolist() == [
+            [2, 1]
+        ]
+        assert encode_documents(documents, TermIndex.from_terms(Documents.from_strings([a]))).toarray().tolist() == [
+            [1]
+        ]
 
 
 def test_a_term_that_comes_twice_is_refused():

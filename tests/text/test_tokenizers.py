@@ -66,9 +66,7 @@ def written(tmp_path, lines=LINES):
 @pytest.mark.parametrize("tokenizer", [pieces, HERE, Versioned("1")])
 def test_hashed_tokens_are_those_of_scikit_learn(lowercase, tokenizer):
     settings = {"n_features": 256, "ngram_range": (1, 3), "lowercase": lowercase}
-    reference = HashingVectorizer(**settings, norm=None, tokenizer=pieces, token_pattern=None).transform(
-        LINES
-    )
+    reference = HashingVectorizer(**settings, norm=None, tokenizer=pieces, token_pattern=None).transform(LINES)
     rows = NgramHashing(**settings, tokenizer=tokenizer).transform(LINES)
     np.testing.assert_array_equal(rows.toarray(), reference.toarray())
 
@@ -86,17 +84,9 @@ def test_a_vocabulary_of_tokens_is_that_of_scikit_learn(tmp_path):
 
 
 def test_a_corpus_takes_a_tokenizer(tmp_path):
-    corpus = build_corpus(
-        written(tmp_path), str(tmp_path / "c"), tokens=pieces, lowercase=True, block_bytes=100
-    )
-    ids = [
-        block.sentence(i)
-        for block in map(corpus.sentences.read, corpus.blocks)
-        for i in range(block.n_sentences)
-    ]
-    assert [[corpus.words[word] for word in sentence] for sentence in ids] == [
-        pieces(line.lower()) for line in LINES
-    ]
+    corpus = build_corpus(written(tmp_path), str(tmp_path / "c"), tokens=pieces, lowercase=True, block_bytes=100)
+    ids = [block.sentence(i) for block in map(corpus.sentences.read, corpus.blocks) for i in range(block.n_sentences)]
+    assert [[corpus.words[word] for word in sentence] for sentence in ids] == [pieces(line.lower()) for line in LINES]
     assert corpus.provenance["corpus"]["tokens"] == {"name": HERE}
 
 
@@ -148,9 +138,7 @@ def test_a_saved_transformer_keeps_its_tokenizer_by_name(tmp_path, tokenizer):
     np.testing.assert_array_equal(loaded.transform(LINES).toarray(), hashing.transform(LINES).toarray())
 
 
-@pytest.mark.parametrize(
-    "name", ["os:system", "dask.utils:os.system", "numpy:f2py.os.system", "builtins:exec"]
-)
+@pytest.mark.parametrize("name", ["os:system", "dask.utils:os.system", "numpy:f2py.os.system", "builtins:exec"])
 def test_no_function_is_called_because_a_file_names_it(name):
     with pytest.raises(ValueError, match=re.escape(name)):
         Tokenizer(name).resolve()
@@ -172,9 +160,7 @@ def test_what_has_no_name_is_refused(tmp_path, tokenizer, sentence):
     with pytest.raises((ValueError, TypeError), match=f"tokenizer.*{sentence}"):
         NgramHashing(tokenizer=tokenizer).fit()
     with pytest.raises((ValueError, TypeError), match=sentence):
-        build_store(
-            written(tmp_path), str(tmp_path / "s"), vocabulary=VocabularySettings(tokenizer=tokenizer)
-        )
+        build_store(written(tmp_path), str(tmp_path / "s"), vocabulary=VocabularySettings(tokenizer=tokenizer))
     if not isinstance(tokenizer, str):
         with pytest.raises((ValueError, TypeError), match=f"tokens.*{sentence}"):
             build_corpus(written(tmp_path), str(tmp_path / "c"), tokens=tokenizer)

@@ -43,9 +43,7 @@ def test_every_code_point_is_a_word_character_or_not_as_in_re(lowercase):
 def test_what_is_not_utf8_is_named_where_python_finds_it(documents, data):
     i = data.draw(st.integers(0, len(documents) - 1))
     place = data.draw(st.integers(0, len(documents[i])))
-    odd = data.draw(
-        st.one_of(st.binary(min_size=1, max_size=4), st.sampled_from([b"\xed\xa0\x80", b"\xc0\x80"]))
-    )
+    odd = data.draw(st.one_of(st.binary(min_size=1, max_size=4), st.sampled_from([b"\xed\xa0\x80", b"\xc0\x80"])))
     documents[i] = documents[i][:place] + odd + documents[i][place + data.draw(st.integers(0, 3)) :]
     try:
         documents[i].decode()

@@ -52,9 +52,7 @@ def cut_one(text, cut="words", **options):
 def test_sentences_are_cut_as_python_does(texts, cut, lowercase):
     expected = [words_of(text, cut, lowercase=lowercase) for text in texts]
     for normalized in (False, True):
-        tokens = tokenize_sentences(
-            Documents.from_strings(texts), cut, lowercase=lowercase, normalize=normalized
-        )
+        tokens = tokenize_sentences(Documents.from_strings(texts), cut, lowercase=lowercase, normalize=normalized)
         assert as_lists(tokens) == expected
 
 
@@ -62,9 +60,7 @@ def test_sentences_are_cut_as_python_does(texts, cut, lowercase):
 @given(texts=MARKED, lowercase=st.booleans())
 def test_marks_are_cut_and_normalized_as_unicode_says(texts, lowercase):
     expected = [by_unicode(text.lower() if lowercase else text) for text in texts]
-    assert (
-        as_lists(tokenize_sentences(Documents.from_strings(texts), "words", lowercase=lowercase)) == expected
-    )
+    assert as_lists(tokenize_sentences(Documents.from_strings(texts), "words", lowercase=lowercase)) == expected
     forms = [normalize("NFC", text.lower() if lowercase else text) for text in texts]
     tokens = tokenize_sentences(Documents.from_strings(texts), "words", lowercase=lowercase, normalize=True)
     assert as_lists(tokens) == [by_unicode(text) for text in forms]

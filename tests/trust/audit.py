@@ -79,10 +79,7 @@ class Watch:
             return arguments[0].split(".")[0] not in sys.modules
         if event == "exec":
             name = getattr(arguments[0], "co_filename", "")
-            return (
-                not (name.startswith("<") or self.is_inside(name))
-                or b"planted" in repr(arguments[0]).encode()
-            )
+            return not (name.startswith("<") or self.is_inside(name)) or b"planted" in repr(arguments[0]).encode()
         if event in FILES:
             return isinstance(arguments[0], str | bytes | os.PathLike) and not self.is_inside(arguments[0])
         return False
@@ -179,11 +176,7 @@ def audit(kind: str, place: Path, seed: int, number: int) -> dict[str, Any]:  # 
             return
 
     metadata = metadata_of(original)
-    places = {
-        (path, value_at(content, path)): name
-        for name, content in metadata.items()
-        for path in paths_of(content)
-    }
+    places = {(path, value_at(content, path)): name for name, content in metadata.items() for path in paths_of(content)}
     # Metadata of arrays and blocks are alike: each string is edited once, by each payload in turn.
     mutants = [
         (name, path, new)

@@ -184,9 +184,7 @@ def required(function: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     ]
     known = {**ARGUMENTS, **arguments}
     if missing := [name for name in needed if name not in known]:
-        raise NotImplementedError(
-            f"{function.__qualname__} needs {missing}: say in tests/trust/doors.py what they are"
-        )
+        raise NotImplementedError(f"{function.__qualname__} needs {missing}: say in tests/trust/doors.py what they are")
     return {name: known[name] for name in needed}
 
 
@@ -229,9 +227,7 @@ def use_model(place: str) -> Iterator[Use]:
     case = CASES.get(type(model).__name__)
     scaled = hasattr(model, "named_steps") and "standardscaler" in model.named_steps
     X, y = (NUMBERS if scaled else LINES, None) if case is None else case.data()
-    yield from members(
-        model, X=X, y=y, classes=None if y is None else np.unique(y) if np.ndim(y) == 1 else None
-    )
+    yield from members(model, X=X, y=y, classes=None if y is None else np.unique(y) if np.ndim(y) == 1 else None)
     yield "fit again", lambda: model.fit(X, y)
     yield from functions(OF_MODELS, model, place)
 
@@ -312,10 +308,7 @@ KINDS: dict[str, tuple[Callable[[str], None], Callable[[str], Iterator[Use]]]] =
 
 def metadata_of(folder: Path) -> dict[str, Any]:
     """Return the metadata of a folder by the names of their files."""
-    found = {
-        str(file.relative_to(folder)): json.loads(file.read_text())
-        for file in sorted(folder.rglob("zarr.json"))
-    }
+    found = {str(file.relative_to(folder)): json.loads(file.read_text()) for file in sorted(folder.rglob("zarr.json"))}
     for file in sorted(folder.rglob("*.parquet")):
         from pyarrow import parquet  # noqa: PLC0415
 

@@ -69,9 +69,7 @@ def test_no_attribute_hides_a_member_of_any_class_or_is_new(saved_models, name):
     path = saved_models / name
     original = (path / "zarr.json").read_text()
     model = load(str(path))
-    inside = {type(model): model} | {
-        type(one): one for one in model.get_params().values() if is_estimator(one)
-    }
+    inside = {type(model): model} | {type(one): one for one in model.get_params().values() if is_estimator(one)}
     members = {key for kind, one in inside.items() for key in (*dir(kind), *one.get_params(deep=False))}
     rng = np.random.default_rng(len(name))
     for member in [
@@ -144,9 +142,7 @@ def test_no_pickle_of_a_sender_is_read_by_the_next_fit(tmp_path, name):
         ("Pipeline", "memory", [1]),
     ],
 )
-def test_parameters_are_held_against_the_rules_of_their_estimator(
-    saved_models, tmp_path, name, parameter, value
-):
+def test_parameters_are_held_against_the_rules_of_their_estimator(saved_models, tmp_path, name, parameter, value):
     save(fitted(name), str(tmp_path / "model"))
 
     def change(node):

@@ -32,19 +32,11 @@ USES = {
     "count": lambda store, _: store.count(["red kite"]),
     "count of a slice": lambda store, _: store[1:3].count(["red kite"]),
     "nearest": lambda store, _: nearest(TruncatedSVD(2).fit(store.tfidf()), store, "red kite"),
-    "nearest of a slice": lambda store, _: nearest(
-        TruncatedSVD(2).fit(store[:4].tfidf()), store[:4], "red kite"
-    ),
+    "nearest of a slice": lambda store, _: nearest(TruncatedSVD(2).fit(store[:4].tfidf()), store[:4], "red kite"),
     "topics": lambda store, _: Topics(2, min_df=1, max_df=1.0).fit(store).transform(["red kite"]),
-    "append by its settings": lambda store, place: build_store(
-        Texts(LINES), place, **again(store), append=True
-    ),
-    "a vocabulary of its settings": lambda store, place: build_store(
-        Texts(LINES), f"{place}-2", **again(store)
-    ),
-    "its names in public places": lambda store, place: build_corpus(
-        Texts(LINES), f"{place}-3", tokens=names_of(store)
-    ),
+    "append by its settings": lambda store, place: build_store(Texts(LINES), place, **again(store), append=True),
+    "a vocabulary of its settings": lambda store, place: build_store(Texts(LINES), f"{place}-2", **again(store)),
+    "its names in public places": lambda store, place: build_corpus(Texts(LINES), f"{place}-3", tokens=names_of(store)),
     "hashing by its name": lambda store, _: NgramHashing(64, tokenizer=names_of(store)).transform(LINES),
     "names of names": lambda store, place: build_store(
         Texts(LINES),

@@ -91,9 +91,7 @@ def blocks_of(where, *, key="dspectral"):
 def test_a_block_that_metadata_name_elsewhere_is_not_read(tmp_path, name):
     for place in ("store", "other"):
         dspectral.write_counts(X, str(tmp_path / place), labels=X)
-    corpora = [
-        dspectral.build_corpus(dspectral.Texts(["a b", "b c"]), str(tmp_path / one)) for one in ("c", "d")
-    ]
+    corpora = [dspectral.build_corpus(dspectral.Texts(["a b", "b c"]), str(tmp_path / one)) for one in ("c", "d")]
     (first, *_) = blocks_of(tmp_path / "store")
     to = name.format(first[0], parent=tmp_path)
     edit(tmp_path / "store" / "zarr.json", ("attributes", "dspectral", "blocks", 0, 0), to)
@@ -180,9 +178,7 @@ def linked(folder, name, kind):
             file["elsewhere"] = h5py.ExternalLink(str(folder / "other.h5"), "/")
             file[name] = h5py.SoftLink("/elsewhere/data")
         elif kind == "raw":
-            file.create_dataset(
-                name, (8,), np.float32, external=[(str(folder / "raw"), 0, h5py.h5f.UNLIMITED)]
-            )
+            file.create_dataset(name, (8,), np.float32, external=[(str(folder / "raw"), 0, h5py.h5f.UNLIMITED)])
         else:
             layout = h5py.VirtualLayout((8,), np.float32)
             layout[:] = h5py.VirtualSource(str(folder / "other.h5"), "data", shape=(8,))
@@ -206,9 +202,7 @@ def test_a_codec_that_runs_what_it_reads_is_refused(tmp_path):
     with anndata.settings.override(zarr_write_format=2), warnings.catch_warnings(action="ignore"):
         anndata.AnnData(X=sparse.csr_matrix(np.eye(8, dtype="f4"))).write_zarr(place)
     file = place / "X" / "data" / ".zarray"
-    file.write_text(
-        json.dumps({**json.loads(file.read_text()), "compressor": {"id": "pickle", "protocol": 5}})
-    )
+    file.write_text(json.dumps({**json.loads(file.read_text()), "compressor": {"id": "pickle", "protocol": 5}}))
     with pytest.raises(ValueError, match="pickle"):
         open_store(str(place)).counts.compute()
 

@@ -336,9 +336,7 @@ def test_lines_come_now_and_then_where_there_is_no_terminal(monkeypatch):
 def test_a_terminal_gets_bars_that_are_cleared_and_nothing_is_cut(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     stream = Terminal()
-    name = (
-        "read all of the documents that have labels, and those that have none, from every file of the folder"
-    )
+    name = "read all of the documents that have labels, and those that have none, from every file of the folder"
     with display.Progress(None, stream) as shown, shown.step(name):
         wait_for(lambda: "labels" in stream.getvalue())
     text = plain(stream.getvalue())

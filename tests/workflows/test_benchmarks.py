@@ -79,9 +79,7 @@ def test_a_report_has_a_row_for_each_method(name, report):
 
 def test_hashing_is_compared_to_one_thread_of_scikit_learn(report):
     value = values_of(report("hashing"), "method", "metric", "threads")
-    rates = [
-        value[method, "documents_per_second", t] for method, t in (("dspectral", 2), ("scikit-learn", 1))
-    ]
+    rates = [value[method, "documents_per_second", t] for method, t in (("dspectral", 2), ("scikit-learn", 1))]
     assert value["dspectral", "speedup_over_scikit_learn_one_thread", 2] == pytest.approx(rates[0] / rates[1])
     assert value["scikit-learn", "speedup_over_scikit_learn_one_thread", 1] == 1
 
@@ -98,9 +96,7 @@ def test_more_text_tells_more_at_every_stage(report):
     found = values_of(report("large_corpus"), "method", "metric", "tokens")
     for method, metric in (("embedding", "nearest_neighbor_of_own_class"), ("clusters", "homogeneity")):
         assert found[method, metric, 40_000] > found[method, metric, 4_000]
-    notes = [
-        note.partition(":")[0] for note in report("large_corpus")["notes"] if "10 times the tokens" in note
-    ]
+    notes = [note.partition(":")[0] for note in report("large_corpus")["notes"] if "10 times the tokens" in note]
     assert notes == list(ROWS["large_corpus"])
 
 
@@ -128,9 +124,7 @@ def test_more_text_begins_with_the_same_files(tmp_path, monkeypatch):
 def test_passes_over_labels_are_timed_and_learn(report):
     found = values_of(report("multilabel_scale"), "method", "documents", "metric")
     for documents in (200, 800):
-        passes = [
-            found["moments", documents, f"{name}_pass_seconds"] for name in ("first", "second", "third")
-        ]
+        passes = [found["moments", documents, f"{name}_pass_seconds"] for name in ("first", "second", "third")]
         assert 0 < sum(passes) <= found["moments", documents, "seconds"]
         assert found["moments", documents, "auc"] > 0.7
     assert ("moments", None, "slope_in_documents") in found

@@ -22,9 +22,7 @@ def run(tmp_path, corpus, *more):
 
 
 def values(report, metric):
-    return {
-        (row["method"], row["n_clusters"]): row["value"] for row in report["rows"] if row["metric"] == metric
-    }
+    return {(row["method"], row["n_clusters"]): row["value"] for row in report["rows"] if row["metric"] == metric}
 
 
 def test_clusters_are_reported_written_and_saved(tmp_path, corpus):
@@ -55,9 +53,7 @@ def test_bit_strings_help_to_tag_words_that_were_never_tagged(tmp_path, corpus):
             kept = [word for word in sentence.split() if word in known]
             lines += [f"{word}\t{'B-x' if word in first else 'O'}" for word in kept] + [""]
         (folder / f"{side}.conll").write_text("\n".join(lines))
-    sides = [
-        part for side in ("train", "dev", "test") for part in (f"--ner-{side}", str(folder / f"{side}.conll"))
-    ]
+    sides = [part for side in ("train", "dev", "test") for part in (f"--ner-{side}", str(folder / f"{side}.conll"))]
     _, report = run(tmp_path, corpus, "--n-clusters", "4", *sides)
     found = values(report, "f1")
     assert found["clusters", 4] > found["baseline", 4]

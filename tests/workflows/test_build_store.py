@@ -36,17 +36,13 @@ def test_text_is_hashed_in_one_pass_and_described(build, text, tmp_path):
     assert {row["method"] for row in report["rows"]} == {"hashing"}
     assert (value["rows"], value["columns"], value["nnz"]) == (5, 1 << 10, store.nnz)
     assert value["blocks"] == len(store.counts.chunks[0]) > 1
-    assert value["bytes"] == sum(
-        path.stat().st_size for path in (tmp_path / "store").rglob("*") if path.is_file()
-    )
+    assert value["bytes"] == sum(path.stat().st_size for path in (tmp_path / "store").rglob("*") if path.is_file())
     assert value["documents_per_second"] > 0
     assert report["plots"] == ["block_sizes.png", "document_frequency.png"]
 
 
 def test_a_vocabulary_takes_two_passes(build, text):
-    store, report, value = build(
-        "--text", text, "--vocabulary", "--min-document-frequency", "2", "--ngrams", "1", "2"
-    )
+    store, report, value = build("--text", text, "--vocabulary", "--min-document-frequency", "2", "--ngrams", "1", "2")
     expected = CountVectorizer(min_df=2, ngram_range=(1, 2)).fit(LINES)
     assert set(store.vocabulary.terms) == set(expected.vocabulary_)
     assert value["columns"] == len(expected.vocabulary_)
@@ -60,9 +56,7 @@ def test_a_folder_of_files_in_another_encoding_and_form_is_read(build, tmp_path)
     for number, line in enumerate(LINES):
         rows = f"id;body\n{number};caf\xe9 {line}\n"
         (folder / f"{number}.csv").write_text(rows, encoding="cp1252")
-    store, _, _ = build(
-        "--text", str(folder), "--field", "body", "--encoding", "cp1252", "--columns-bits", "8"
-    )
+    store, _, _ = build("--text", str(folder), "--field", "body", "--encoding", "cp1252", "--columns-bits", "8")
     lines = [f"caf\xe9 {line}" for line in LINES]
     expected = HashingVectorizer(n_features=1 << 8, norm=None).transform(lines)
     assert (store.counts.compute() != expected).nnz == 0

@@ -108,9 +108,7 @@ def test_defaults_of_options_are_those_of_the_library(monkeypatch):
 
 
 def test_methods_of_the_program_for_intents_are_those_of_the_library():
-    assert {*dspectral.SentenceRepresentation.half_kinds, "auto", "sent+", "characters"} == set(
-        INTENT_METHODS
-    )
+    assert {*dspectral.SentenceRepresentation.half_kinds, "auto", "sent+", "characters"} == set(INTENT_METHODS)
 
 
 @pytest.mark.slow

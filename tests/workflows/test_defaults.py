@@ -64,9 +64,7 @@ def data(tmp_path_factory):
     for name, parts in {"de_gsd": ("dev", "test"), "en_ewt": ("train", "dev", "test")}.items():
         for seed, side in enumerate(parts):
             write(folder / "pos" / name / f"{side}.conll.gz", tagged_lines(80, seed))
-    for seed, path in enumerate(
-        ("sentences/trec/train.tsv.gz", "sentences/trec/test.tsv", "sms_spam/all.tsv.gz")
-    ):
+    for seed, path in enumerate(("sentences/trec/train.tsv.gz", "sentences/trec/test.tsv", "sms_spam/all.tsv.gz")):
         texts, classes = sentences(150, seed)
         head = "text\tlabel" if "sms" in path else "text\tcoarse"
         write(folder / path, [head, *(f"{a}\t{b}" for a, b in zip(texts, classes, strict=True))])
@@ -74,9 +72,7 @@ def data(tmp_path_factory):
         slots = ["to new york\tO B-city I-city\tflight", "from rome\tO B-city\tflight"] * 10
         write(folder / "intent" / "atis" / file, ["text\tslots_bio\tintent", *slots])
     write(folder / sets.TEXT, map(" ".join, language(200)))
-    pairs = [
-        (a, b, 10 * (of is other)) for of in CLASSES for other in CLASSES for a in of for b in other if a < b
-    ]
+    pairs = [(a, b, 10 * (of is other)) for of in CLASSES for other in CLASSES for a in of for b in other if a < b]
     for name in sets.LISTS["wordsim"]:
         lines = ["word1\tword2\tscore", *(f"{a}\t{b}\t{score}" for a, b, score in pairs)]
         write(folder / "wordsim" / f"{name}.tsv", lines)
@@ -158,11 +154,7 @@ def test_each_family_learns_in_each_way_and_halves_are_told_apart(family, found)
 def test_defaults_are_compared_with_the_best_peer_of_each_job(data, tmp_path, monkeypatch):
     monkeypatch.setattr(accuracy, "N_COMPONENTS", 3)
     sets_of = {"intents": "trec", "search": "trec", "topics": "novel", "labels": "enron"}
-    texts = [
-        f"{words} word{i % 16} {kind}"
-        for i in range(40)
-        for kind, words in enumerate(("cat purr", "dog bark"))
-    ]
+    texts = [f"{words} word{i % 16} {kind}" for i in range(40) for kind, words in enumerate(("cat purr", "dog bark"))]
     for side in ("train", "test"):
         lines = ["text\tintent", *(f"{text}\t{text[:3]}" for text in texts)]
         write(data / "intent" / "novel" / f"{side}.tsv.gz", lines)
@@ -207,9 +199,7 @@ def test_halves_of_lists_share_no_pair_whichever_word_stands_first(data, tmp_pat
     for name in sets.LISTS["analogy"]:
         write(tmp_path / "analogy" / f"{name}.tsv.gz", ["category\ta\tb\tc\td", "x\ta\tb\tc\td"])
     halves = sets._halves(tmp_path)
-    first, second = (
-        {frozenset(pair[:2]) for pair in halves[f"rg65-{half}"].pairs} for half in ("first", "second")
-    )
+    first, second = ({frozenset(pair[:2]) for pair in halves[f"rg65-{half}"].pairs} for half in ("first", "second"))
     assert first
     assert second
     assert not first & second

@@ -59,9 +59,7 @@ def test_a_run_writes_a_report_that_says_everything(tmp_path, capsys):
     assert report["seconds"] > 0
     assert report["cpu_seconds"] >= 0
     assert report["peak_memory_bytes"] == report["memory"]["processes"]["this process"] > 1 << 20
-    assert {"python", "platform", "numpy", "zarr", "scikit-learn", "numba", "cpu_count"} <= set(
-        report["versions"]
-    )
+    assert {"python", "platform", "numpy", "zarr", "scikit-learn", "numba", "cpu_count"} <= set(report["versions"])
     assert report["rows"] == [
         {"data": "Elbe", "method": "plumb <line>", "metric": "depth", "value": 1.5, "year": 1900},
         {"data": "Rhine", "method": "sonar", "metric": "depth", "value": None},
@@ -93,9 +91,7 @@ def test_the_page_shows_rows_plots_and_arguments_and_needs_no_other_file(tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["depth.png", "report.html", "report.json"]
 
 
-@pytest.mark.parametrize(
-    "error", [ValueError("the width is\n 4, not 5"), FileNotFoundError("the width is 4, not 5")]
-)
+@pytest.mark.parametrize("error", [ValueError("the width is\n 4, not 5"), FileNotFoundError("the width is 4, not 5")])
 def test_bad_input_is_one_sentence_and_leaves_nothing(tmp_path, capsys, error):
     with pytest.raises(SystemExit) as caught:
         run_and_raise(arguments(tmp_path / "new" / "out"), error)
@@ -205,9 +201,7 @@ def test_a_port_that_is_taken_in_between_is_no_news_as_the_link_names_the_other(
 
 
 def test_an_existing_cluster_is_used_and_survives(tmp_path):
-    with LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
-    ) as cluster:
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0") as cluster:
         own = time.process_time()
         with form.run(arguments(tmp_path, "--scheduler", cluster.scheduler_address)):
             run_tasks(burn, [0.8], name="burn")

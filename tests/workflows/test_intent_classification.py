@@ -50,18 +50,12 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
     more = words("--shares 0 0.5 --labelled 5 --draws 2 --n-components 6 --columns-bits 12")
     intent_classification.main([*options, *more, "--method", "auto", "--out", str(out)])
     report = json.loads((out / "report.json").read_text())
-    accuracy = {
-        (r["method"], r["unlabeled"]): r["value"] for r in report["rows"] if r["metric"] == "accuracy"
-    }
+    accuracy = {(r["method"], r["unlabeled"]): r["value"] for r in report["rows"] if r["metric"] == "accuracy"}
     methods = ("none", "vectors", "sent", "sent+", "sketch", "idf", "idf+sent", "auto", "characters")
     assert set(accuracy) == {(m, s) for m in methods for s in (0.0, 0.5, 1.0)}
-    chosen = {
-        r["unlabeled"]: r["settings"] for r in report["rows"] if r["method"] == "auto" and "settings" in r
-    }
+    chosen = {r["unlabeled"]: r["settings"] for r in report["rows"] if r["method"] == "auto" and "settings" in r}
     for part, said in chosen.items():
-        counted = {
-            name: int(times or 2) for name, _, times in (one.partition(" ") for one in said.split(", "))
-        }
+        counted = {name: int(times or 2) for name, _, times in (one.partition(" ") for one in said.split(", "))}
         assert sum(counted.values()) == 2, part
         among = [accuracy[name, part] for name in counted]
         assert min(among) - 0.1 <= accuracy["auto", part] <= max(among) + 0.1
@@ -106,9 +100,7 @@ def test_the_demo_shows_that_unlabelled_text_helps(tmp_path, monkeypatch):
     texts = [text for _, of in found for text in of]
     labels = [name for name, of in found for _ in of]
     documents = LabeledDocuments(texts, labels, [])
-    monkeypatch.setattr(
-        demo, "standard_library_intents", partial(standard_library_intents, documents=documents)
-    )
+    monkeypatch.setattr(demo, "standard_library_intents", partial(standard_library_intents, documents=documents))
     few = ["--packages", "4", "--labelled", "10", "--draws", "3", "--shares", "0", "--n-components", "20"]
     demo.main([*few, "--columns-bits", "12", "--out", str(tmp_path / "out")])
     report = json.loads((tmp_path / "out" / "report.json").read_text())
@@ -135,9 +127,7 @@ def test_sketch_scaling_of_a_store_measures_the_same_error_as_numpy(tmp_path):
     rows = json.loads((tmp_path / "out" / "report.json").read_text())["rows"]
     of = {row["metric"]: row["value"] for row in rows}
     dense = counts.toarray().astype(float)
-    blocks = [
-        FrequentDirections.from_block(dense[i : i + 100].astype(np.float32), size=10) for i in (0, 100, 200)
-    ]
+    blocks = [FrequentDirections.from_block(dense[i : i + 100].astype(np.float32), size=10) for i in (0, 100, 200)]
     merged = blocks[0].merge(blocks[1]).merge(blocks[2])
     truth = np.linalg.norm(dense.T @ dense - merged.sketch.T @ merged.sketch, 2)
     assert of["error"] == pytest.approx(truth, rel=0.02)
@@ -146,18 +136,12 @@ def test_sketch_scaling_of_a_store_measures_the_same_error_as_numpy(tmp_path):
 
 def test_lsi_race_runs_small(tmp_path, monkeypatch):
     monkeypatch.setattr(lsi, "subprocess", forked)
-    monkeypatch.setattr(
-        lsi, "ENTRIES", [lsi.ENTRIES[i] for i in (0, 1, 3, 7, 9)]
-    )  # each program once, both sketches
-    lsi.main(
-        ["--rows", "600", "--columns", "400", "--topics", "12", "--n-components", "5", "--out", str(tmp_path)]
-    )
+    monkeypatch.setattr(lsi, "ENTRIES", [lsi.ENTRIES[i] for i in (0, 1, 3, 7, 9)])  # each program once, both sketches
+    lsi.main(["--rows", "600", "--columns", "400", "--topics", "12", "--n-components", "5", "--out", str(tmp_path)])
     report = json.loads((tmp_path / "report.json").read_text())
     excess = {(r["method"], r.get("n_passes")): r["value"] for r in report["rows"] if r["metric"] == "excess"}
     assert {("dspectral", 1), ("dspectral", 3), ("scikit-learn", None)} <= excess.keys()
-    assert all(
-        -1e-5 < value < 0.05 for value in excess.values()
-    )  # five of twelve topics alike: no gap to find
+    assert all(-1e-5 < value < 0.05 for value in excess.values())  # five of twelve topics alike: no gap to find
 
 
 @pytest.mark.parametrize(("n_sentences", "backend"), [(400, "usual"), (4_000, "dask")])

@@ -29,9 +29,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "signals", [[signal.SIGINT] * 3, [signal.SIGTERM]], ids=["Ctrl-C thrice", "terminated"]
-)
+@pytest.mark.parametrize("signals", [[signal.SIGINT] * 3, [signal.SIGTERM]], ids=["Ctrl-C thrice", "terminated"])
 def test_a_program_that_is_stopped_closes_its_workers_and_leaves_no_semaphore(signals, tmp_path):
     (tmp_path / "rivers.py").write_text(PROGRAM)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

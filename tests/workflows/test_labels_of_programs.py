@@ -22,9 +22,7 @@ def table(n, seed, unseen=()):
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("labels")
-    table(30, 0).to_csv(
-        folder / "train.csv", index=False
-    )  # beside missing ones whole numbers are written 1.0
+    table(30, 0).to_csv(folder / "train.csv", index=False)  # beside missing ones whole numbers are written 1.0
     test = table(12, 1, [("piano violin", 7), ("violin cello", 7), ("rain piano", 8)])
     test.astype({"label": "Int64"}).to_json(folder / "test.jsonl", orient="records", lines=True)
     return ["--train", str(folder / "train.csv"), "--test", str(folder / "test.jsonl")]

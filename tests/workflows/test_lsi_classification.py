@@ -62,9 +62,7 @@ def test_cross_validation_chooses_and_workers_give_the_same_figures(tmp_path):
     for name, more in (("threads", []), ("workers", ["--workers", "1", "--memory-limit", "0"])):
         with forked_workers():
             rows = report_of("lsi_classification", tmp_path / name, *options, *more)["rows"]
-        figures.append(
-            [(r["metric"], r["value"], r["C"], r["alpha"]) for r in rows if r["metric"] != "cpu_seconds"]
-        )
+        figures.append([(r["metric"], r["value"], r["C"], r["alpha"]) for r in rows if r["metric"] != "cpu_seconds"])
         assert isinstance(load(str(tmp_path / name / "model")), HybridLSI)
     assert figures[0] == figures[1]
 

@@ -66,9 +66,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("command", "said"), MISTAKES.items())
-def test_a_mistake_is_answered_in_the_words_of_the_program(
-    folder, command, said, monkeypatch, capsys, tmp_path
-):
+def test_a_mistake_is_answered_in_the_words_of_the_program(folder, command, said, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(folder)
     program, *own = command.replace("--store new", f"--store {tmp_path}/new").split()
     with pytest.raises(SystemExit) as caught:
@@ -81,9 +79,7 @@ def test_a_mistake_is_answered_in_the_words_of_the_program(
     assert not (tmp_path / "out").exists()
 
 
-def test_an_unfinished_build_of_other_settings_is_dropped_when_asked_for(
-    folder, monkeypatch, capsys, tmp_path
-):
+def test_an_unfinished_build_of_other_settings_is_dropped_when_asked_for(folder, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(folder)
     out = ["--store", str(tmp_path / "s"), "--out", str(tmp_path / "out"), "--text", "text.txt"]
     main = import_module("workflows.build_store").main
@@ -98,9 +94,7 @@ def test_an_unfinished_build_of_other_settings_is_dropped_when_asked_for(
     assert dspectral.open_store(str(tmp_path / "s")).n_rows == 2
 
 
-OPTIONS = {
-    name: f"--{name.replace('_', '-')}" for name in ("append", "field", "n_components", "columns_bits")
-}
+OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ("append", "field", "n_components", "columns_bits")}
 
 
 @pytest.mark.parametrize(

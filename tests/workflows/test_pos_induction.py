@@ -9,9 +9,7 @@ from workflows import pos_induction
 @pytest.fixture
 def corpus(tmp_path):
     sample = brown_model_sentences(1500, n_classes=3, n_words=24, length=8, seed=3)
-    lines = [
-        "\n".join(f"{word}\tT{sample.classes[word]}" for word in sentence) for sentence in sample.sentences
-    ]
+    lines = ["\n".join(f"{word}\tT{sample.classes[word]}" for word in sentence) for sentence in sample.sentences]
     path = tmp_path / "sampled.conll"
     path.write_text("\n\n".join(lines) + "\n")
     return path
@@ -29,9 +27,7 @@ def test_methods_are_scored_and_anchors_are_named(tmp_path, corpus):
     assert found["em", "many_to_one", 0] < 1.0
     model = load(str(tmp_path / "model"))
     assert model.spelling == pos_induction.SPELLING
-    details = [
-        row for row in report["rows"] if row["metric"] == "tokens" and row["method"] == "anchor+spelling"
-    ]
+    details = [row for row in report["rows"] if row["metric"] == "tokens" and row["method"] == "anchor+spelling"]
     assert [row["anchor"] for row in details] == model.anchors_
     assert sum(row["value"] for row in details) == 1500 * 8
     assert all(anchor in " ".join(report["notes"]) for anchor in model.anchors_)

@@ -61,9 +61,7 @@ def test_every_contender_does_the_toy_task_well(name, contender, toys):
 
 
 def report(tmp_path, *options):
-    (tmp_path / "lines.txt").write_text(
-        "one line of words\nand another line of words\n" * 50, encoding="utf-8"
-    )
+    (tmp_path / "lines.txt").write_text("one line of words\nand another line of words\n" * 50, encoding="utf-8")
     text = ["--text", str(tmp_path / "lines.txt")]
     races.main(["--out", str(tmp_path / "out"), "--size", "toy", *text, *options])
     return json.loads((tmp_path / "out" / "report.json").read_text())

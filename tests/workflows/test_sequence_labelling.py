@@ -11,10 +11,7 @@ from workflows import sequence_labelling
 
 def write_table(path, sequences):
     tokens, tags = sequences
-    lines = [
-        "\n".join(f"w{x}\tL{a}" for x, a in zip(*pair, strict=True))
-        for pair in zip(tokens, tags, strict=True)
-    ]
+    lines = ["\n".join(f"w{x}\tL{a}" for x, a in zip(*pair, strict=True)) for pair in zip(tokens, tags, strict=True)]
     path.write_text("\n\n".join(lines) + "\n")
     return str(path)
 
@@ -62,9 +59,7 @@ def folder(tmp_path):
     where.mkdir()
     rng, lines = np.random.default_rng(0), ["file\tdigit\tspeaker\tsplit"]
     for i in range(24):
-        tone = np.sin(np.arange(2400) * (0.2 + 0.5 * (i % 2)) + rng.random()) + 0.1 * rng.standard_normal(
-            2400
-        )
+        tone = np.sin(np.arange(2400) * (0.2 + 0.5 * (i % 2)) + rng.random()) + 0.1 * rng.standard_normal(2400)
         soundfile.write(where / f"{i}.wav", 0.5 * tone, 8000)
         lines.append(f"{i}.wav\t{i % 2}\t{'ab'[i // 2 % 2]}\t{'test' if i > 15 else 'train'}")
     (where / "index.tsv").write_text("\n".join(lines))

@@ -72,9 +72,7 @@ class Parser(argparse.ArgumentParser):
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> argparse.Namespace:
         """Read the command line; the result also has ``prog``, and ``options``: the option of each value."""
         result, unknown = self.parse_known_args(args, namespace)
-        options = {
-            action.dest: action.option_strings[-1] for action in self._actions if action.option_strings
-        }
+        options = {action.dest: action.option_strings[-1] for action in self._actions if action.option_strings}
         if unknown:
             near = get_close_matches(unknown[0], options.values(), n=1)
             hint = f", did you mean {near[0]}?" if near else ""

@@ -60,9 +60,7 @@ def at_integers(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def from_zero(
-    axes: Axes, axis: str = "y", *, shares: bool = False, below: bool = False, zoom: bool = False
-) -> None:
+def from_zero(axes: Axes, axis: str = "y", *, shares: bool = False, below: bool = False, zoom: bool = False) -> None:
     """Start an axis at zero."""
     data = axes.dataLim
     smallest, largest = (data.x0, data.x1) if axis == "x" else (data.y0, data.y1)

@@ -57,20 +57,14 @@ class Run:
         """Add a row to the report; ``fields`` are its settings."""
         self.report.rows.append({"data": data, "method": method, "metric": metric, "value": value, **fields})
 
-    def rows(
-        self, values: Mapping[str, float | str | None], *, data: str, method: str, **fields: Any
-    ) -> None:
+    def rows(self, values: Mapping[str, float | str | None], *, data: str, method: str, **fields: Any) -> None:
         """Add a row for each metric, all with the same settings."""
         for metric, value in values.items():
             self.row(data=data, method=method, metric=metric, value=value, **fields)
 
-    def detail(
-        self, *, data: str, method: str, metric: str, value: float | str | None, **fields: Any
-    ) -> None:
+    def detail(self, *, data: str, method: str, metric: str, value: float | str | None, **fields: Any) -> None:
         """Add a row that is not printed, for example of one of many intents."""
-        self.report.details.append(
-            {"data": data, "method": method, "metric": metric, "value": value, **fields}
-        )
+        self.report.details.append({"data": data, "method": method, "metric": metric, "value": value, **fields})
 
     def show(self, table: list[dict[str, Any]]) -> None:
         """Set the table to print and to show on the page instead of the rows."""
@@ -122,9 +116,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
         with (
             scheduler(arguments) as client,
             Progress(client, quiet_seconds=QUIET_SECONDS, keep_summaries=False) as progress,
-            event_listener(
-                partial(_count_again, counts=(again := {"retries": 0, "tasks_redone": 0})), everywhere=True
-            ),
+            event_listener(partial(_count_again, counts=(again := {"retries": 0, "tasks_redone": 0})), everywhere=True),
             _kept(arguments),
         ):
             result = Run(arguments, client, progress)
@@ -190,10 +182,7 @@ def _used(result: Run, used: Used) -> dict[str, Any]:
 def _write(result: Run, folder: Path) -> None:
     """Write model, plots and report, without keys and passwords of URLs."""
     report = result.report
-    shown = {
-        name: without_secrets(plain(getattr(report, name)))
-        for name in ("arguments", "rows", "details", "notes")
-    }
+    shown = {name: without_secrets(plain(getattr(report, name))) for name in ("arguments", "rows", "details", "notes")}
     report = replace(report, **shown)
     for save in result.saves:
         save(folder / "model")

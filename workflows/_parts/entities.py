@@ -35,9 +35,7 @@ def read_tagged(path: str) -> list[Tagged]:
                 words.append(fields[0])
                 tags.append(fields[1])
             else:
-                raise ValueError(
-                    f"{path}, line {number} is {line!r:.60}, but must be a word and a tag (O, B-, I-)"
-                )
+                raise ValueError(f"{path}, line {number} is {line!r:.60}, but must be a word and a tag (O, B-, I-)")
     if words:
         sentences.append(Tagged(words, tags))
     if not sentences:
@@ -81,9 +79,7 @@ def features(words: Sequence[str], known: Known = NOTHING) -> list[dict[str, flo
     found = []
     for i in range(len(words)):
         here = {"bias": 1.0}
-        for offset in sorted(
-            range(-max(FORMS, known.window), max(FORMS, known.window) + 1), key=abs, reverse=True
-        ):
+        for offset in sorted(range(-max(FORMS, known.window), max(FORMS, known.window) + 1), key=abs, reverse=True):
             j, far = i + offset, abs(offset)
             if not 0 <= j < len(words):
                 here[f"{offset}:none"] = 1.0
@@ -160,9 +156,7 @@ def score(
         for penalty in penalties:
             trainer.set_params({"c1": 0.05, "c2": penalty, "max_iterations": 60})
             trainer.train(f"{scratch}/{penalty}")
-            best = max(
-                best, (_ratio(_counts(f"{scratch}/{penalty}", dev, known)), penalty), key=lambda one: one[0]
-            )
+            best = max(best, (_ratio(_counts(f"{scratch}/{penalty}", dev, known)), penalty), key=lambda one: one[0])
         counts = _counts(f"{scratch}/{best[1]}", test, known)
     return Scored(_ratio(counts), best[1], best[0], counts)
 

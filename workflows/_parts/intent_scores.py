@@ -137,13 +137,9 @@ class Scores:
                 "accuracy": format_with_error(*mean_and_error(draws)),
             }
             if method != "none":
-                row["more than n-grams alone"] = format_with_error(
-                    *margin(draws, self.right["none", part]), "+"
-                )
+                row["more than n-grams alone"] = format_with_error(*margin(draws, self.right["none", part]), "+")
             if uses_text and part > 0 and (method, 0.0) in self.right:
-                row["more than with no text"] = format_with_error(
-                    *margin(draws, self.right[method, 0.0]), "+"
-                )
+                row["more than with no text"] = format_with_error(*margin(draws, self.right[method, 0.0]), "+")
             table.append(row)
         self.run.show(table)
         if hides_plus:
@@ -151,9 +147,7 @@ class Scores:
 
     def _answer(self) -> None:
         accuracy, none = (mean_and_error(self.right[method, 1.0])[0] for method in ("sent", "none"))
-        sentence = (
-            f"With all of the unlabeled text `sent` classifies {accuracy:.1%} of the test sentences correctly"
-        )
+        sentence = f"With all of the unlabeled text `sent` classifies {accuracy:.1%} of the test sentences correctly"
         if ("sent", 0.0) in self.right:
             without_text = self.right["sent", 0.0]
             gain, error = margin(self.right["sent", 1.0], without_text)
@@ -171,13 +165,9 @@ class Scores:
     def _plot(self) -> None:
         figure, axes = new_plot(self.task.name, x="share of the unlabeled text", y="accuracy")
         # Lines often overlap, so every other one is dashed with smaller markers.
-        styles = cycle(
-            ({"marker": "s", "markersize": 5, "linestyle": "--"}, {"marker": "o", "markersize": 8})
-        )
+        styles = cycle(({"marker": "s", "markersize": 5, "linestyle": "--"}, {"marker": "o", "markersize": 8}))
         for method, style in zip(dict.fromkeys(method for method, _ in self.right), styles, strict=False):
-            points = sorted(
-                (part, *mean_and_error(draws)) for (m, part), draws in self.right.items() if m == method
-            )
+            points = sorted((part, *mean_and_error(draws)) for (m, part), draws in self.right.items() if m == method)
             parts, means, errors = zip(*points, strict=True)
             axes.errorbar(parts, means, errors, capsize=3, label=method, **style)
         from_zero(axes, shares=True)

@@ -52,9 +52,7 @@ def labels_that_count(arguments: argparse.Namespace) -> list[str]:
     return labels
 
 
-def written(
-    arguments: argparse.Namespace, side: str, labels: list[str], path: str, *, unlabeled: bool = False
-) -> Side:
+def written(arguments: argparse.Namespace, side: str, labels: list[str], path: str, *, unlabeled: bool = False) -> Side:
     """Write a side's text as jsonl, and return its labels; documents without a label if asked for.
 
     Of the training side labels that do not count are left out. Of the test side they stay: they cannot be found, and

@@ -75,9 +75,7 @@ def read_tsv(path: str, columns: Collection[str]) -> list[dict[str, str]]:
         for number, line in enumerate(file, start=2):
             fields = line.rstrip("\r\n").split("\t")
             if len(fields) != len(header):
-                raise ValueError(
-                    f"{path}, line {number} has {len(fields)} columns, but the header {len(header)}"
-                )
+                raise ValueError(f"{path}, line {number} has {len(fields)} columns, but the header {len(header)}")
             rows.append(dict(zip(header, fields, strict=True)))
     return rows
 
@@ -94,9 +92,7 @@ def read_one_label(path: str, labels: Sequence[str]) -> tuple[list[str], list[st
         raise
     for number, record in enumerate(records):
         if len(record.labels) > 1:
-            raise ValueError(
-                f"record {number} of {path} has several labels in {labels[0]!r}, but must have one"
-            )
+            raise ValueError(f"record {number} of {path} has several labels in {labels[0]!r}, but must have one")
     return [text for text, _ in records], [own[0] if own else None for _, own in records]
 
 

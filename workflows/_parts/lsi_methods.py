@@ -90,11 +90,7 @@ def fitted(
 
 def folded(model: Any, rows: sparse.csr_array) -> Any:
     """Fold documents in: as they are, where there is no decomposition; LocalLSI does it when it scores."""
-    return (
-        rows
-        if model is None or isinstance(model, LocalLSI)
-        else np.asarray(model.transform(rows), dtype=np.float64)
-    )
+    return rows if model is None or isinstance(model, LocalLSI) else np.asarray(model.transform(rows), dtype=np.float64)
 
 
 def scores(
@@ -143,10 +139,7 @@ def trials(
     if method in LOCAL:
         ranks = (ranks[len(ranks) // 2],)
     values = [(c,) for c in C] if method in LOCAL else [tuple(C)]
-    return [
-        Trial(method, one, ranks, c, fold, n_folds)
-        for one, c, fold in product(settings, values, range(n_folds))
-    ]
+    return [Trial(method, one, ranks, c, fold, n_folds) for one, c, fold in product(settings, values, range(n_folds))]
 
 
 def tried(trial: Trial, task: Task) -> dict[tuple[int, float], float]:

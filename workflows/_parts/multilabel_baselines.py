@@ -50,9 +50,7 @@ class Gradient(NamedTuple):
     product: FloatArray
 
     @classmethod
-    def from_block(
-        cls, rows: Rows, labels: Rows, *, W: FloatArray, G: FloatArray, H: FloatArray | None = None
-    ) -> Self:
+    def from_block(cls, rows: Rows, labels: Rows, *, W: FloatArray, G: FloatArray, H: FloatArray | None = None) -> Self:
         """Summarise one block."""
         words = word_rows(rows, keep_counts=False, dtype=W.dtype)
         F = times(words, W) @ G

@@ -40,10 +40,7 @@ def of_records(arguments: argparse.Namespace, scratch: str) -> tuple[CountStore,
     settings: Any = {"unit": "field", "field": "text"}
     sides = ["train"] if arguments.test is None else ["train", "test"]
     # Test documents without a label cannot be scored.
-    texts = [
-        written(arguments, side, names, f"{scratch}/{side}.jsonl", unlabeled=side == "train")
-        for side in sides
-    ]
+    texts = [written(arguments, side, names, f"{scratch}/{side}.jsonl", unlabeled=side == "train") for side in sides]
     path = f"{scratch}/text.zarr"
     store = build_store(texts[0].path, path, vocabulary=VocabularySettings(), **settings)
     kept = Weighting(columns=most_frequent(store, arguments.terms))
@@ -79,8 +76,7 @@ def parted(
     taken[np.random.default_rng(seed).permutation(scored)[:n_taken]] = True
     sides = ((~taken, f"{path}-rest.zarr"), (taken, f"{path}-taken.zarr"))
     rest, part = (
-        write_counts(rows_of(store.counts, mask), to, labels=rows_of(store.labels, mask))
-        for mask, to in sides
+        write_counts(rows_of(store.counts, mask), to, labels=rows_of(store.labels, mask)) for mask, to in sides
     )
     return rest, part
 
@@ -90,9 +86,7 @@ def rows_of(blocks: da.Array, mask: NDArray[np.bool_]) -> da.Array:
     pieces = np.split(mask, np.cumsum(blocks.chunks[0])[:-1])
     sparse_rows: Any = {"meta": sparse.csr_array((0, 0), dtype=blocks.dtype), "dtype": blocks.dtype}
     parts = [
-        blocks.blocks[i].map_blocks(
-            _masked, mask=piece, chunks=((int(piece.sum()),), blocks.chunks[1]), **sparse_rows
-        )
+        blocks.blocks[i].map_blocks(_masked, mask=piece, chunks=((int(piece.sum()),), blocks.chunks[1]), **sparse_rows)
         for i, piece in enumerate(pieces)
         if piece.any()
     ]

@@ -66,13 +66,9 @@ def read_table(path: str) -> Side:
                 continue
             width = width or len(fields)
             if len(fields) != width or width < 2:
-                raise ValueError(
-                    f"{path}, line {number} has {len(fields)} column(s), but {max(2, width)} are expected"
-                )
+                raise ValueError(f"{path}, line {number} has {len(fields)} column(s), but {max(2, width)} are expected")
             if not fields[-1].strip():
-                raise ValueError(
-                    f"{path}, line {number} is {line!r:.60}, but its last column must hold a label"
-                )
+                raise ValueError(f"{path}, line {number} is {line!r:.60}, but its last column must hold a label")
             rows[-1].append(fields if width == 2 else frame(fields, path, number))
     rows = [sequence for sequence in rows if sequence]
     if not rows:
@@ -98,9 +94,7 @@ def recordings(run: form.Run) -> list[Task]:
         found = read_recordings(Path(arguments.wav), arguments.label_column)
     column = arguments.hold_out or arguments.split_column
     if column not in found[0].fields:
-        raise ValueError(
-            f"the index of {arguments.wav} has no column {column}, but {', '.join(found[0].fields)}"
-        )
+        raise ValueError(f"the index of {arguments.wav} has no column {column}, but {', '.join(found[0].fields)}")
     values = sorted({one.fields[column] for one in found}) if arguments.hold_out else ["test"]
     name = Path(arguments.wav).name
     tasks = []

@@ -158,9 +158,7 @@ class SupportVectors:
         """Learn from labeled rows, sparse or dense."""
         is_sparse = sparse.issparse(rows)
         machine = LinearSVC(dual="auto", random_state=self.seed, max_iter=10_000)
-        model = (
-            make_pipeline(machine) if is_sparse else make_pipeline(Normalizer(), StandardScaler(), machine)
-        )
+        model = make_pipeline(machine) if is_sparse else make_pipeline(Normalizer(), StandardScaler(), machine)
         inner = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=self.seed)
         grid = {"linearsvc__C": SPARSE_C if is_sparse else DENSE_C}
         self.model = GridSearchCV(model, grid, cv=inner).fit(rows, labels)

@@ -44,9 +44,7 @@ def add_text_options(parser: form.Parser, unit: str) -> None:
     about = "column or key that holds the text of jsonl, csv, tsv and Parquet files (default: no fields)"
     add("--field", metavar="NAME", help=about)
     add("--encoding", default="utf-8", metavar="NAME", help="such as latin-1, cp1252 or utf-16")
-    about = (
-        "between the fields of csv files (default: the first of , ; tab | under which --field is a column)"
-    )
+    about = "between the fields of csv files (default: the first of , ; tab | under which --field is a column)"
     add("--delimiter", metavar="CHAR", help=about)
     about = "bytes that cannot be decoded: an error, or U+FFFD"
     add("--errors", choices=("strict", "replace"), default="strict", help=about)
@@ -54,9 +52,7 @@ def add_text_options(parser: form.Parser, unit: str) -> None:
     add("--max-document-bytes", type=int, default=16 << 20, metavar="N", help=about)
     about = f"a longer {unit}: an error, read as empty, or its beginning"
     add("--long-documents", choices=("error", "skip", "truncate"), default="error", help=about)
-    about = (
-        "a text that is null: an error, an empty text, or none (default: error, with --errors replace empty)"
-    )
+    about = "a text that is null: an error, an empty text, or none (default: error, with --errors replace empty)"
     add("--missing", choices=("error", "empty", "skip"), help=about)
     about = "of all files (default: what the ending says, or the content)"
     add("--format", choices=("txt", "jsonl", "csv", "tsv", "parquet"), help=about)
@@ -122,11 +118,7 @@ def _read_columns(path: Path, encoding: str) -> list[str]:
     if ending not in ("csv", "tsv", "jsonl", "ndjson"):
         return []
     try:
-        with (
-            gzip.open(path, "rt", encoding=encoding)
-            if path.suffix == ".gz"
-            else path.open(encoding=encoding) as file
-        ):
+        with gzip.open(path, "rt", encoding=encoding) if path.suffix == ".gz" else path.open(encoding=encoding) as file:
             line = file.readline(1 << 20).strip()
         if ending in ("jsonl", "ndjson"):
             return list(json.loads(line))

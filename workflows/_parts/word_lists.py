@@ -17,9 +17,7 @@ class WordList(NamedTuple):
     questions: list[tuple[str, str, str, str]] | None = None
 
 
-def read_lists(
-    similarity: Sequence[str], analogies: Sequence[str], parts: Sequence[str], seed: int
-) -> list[WordList]:
+def read_lists(similarity: Sequence[str], analogies: Sequence[str], parts: Sequence[str], seed: int) -> list[WordList]:
     """Read the parts asked for of all lists."""
     lists = []
     for path in similarity:

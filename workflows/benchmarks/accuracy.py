@@ -72,9 +72,7 @@ def score_intents(data: Data, arguments: argparse.Namespace, draw: int) -> Score
     models = {
         "default": IntentClassifier(SentenceRepresentation().fit(texts)),
         "words and pairs, linear SVM": make_pipeline(pairs, LinearSVC()),
-        "words, pairs and characters, linear SVM": make_pipeline(
-            make_union(clone(pairs), characters), LinearSVC()
-        ),
+        "words, pairs and characters, linear SVM": make_pipeline(make_union(clone(pairs), characters), LinearSVC()),
     }
     for method, model in models.items():
         right = model.fit([texts[row] for row in rows], labels[rows]).predict(test.X) == test.y
@@ -113,10 +111,7 @@ def score_search(data: Data, arguments: argparse.Namespace, _draw: int) -> Score
         products = products.toarray() if sparse.issparse(products) else products
         rows[method] = np.argsort(-products, axis=1, kind="stable")[:, :N_NEAREST].tolist()
     for method, found in rows.items():
-        right = [
-            np.mean(labels[near] == label) if near else 0.0
-            for near, label in zip(found, expected, strict=True)
-        ]
+        right = [np.mean(labels[near] == label) if near else 0.0 for near, label in zip(found, expected, strict=True)]
         yield method, "share_of_nearest", np.array(right)
 
 
@@ -154,9 +149,7 @@ def ami_of_parts(labels: NDArray[Any], topics: NDArray[np.int64]) -> NDArray[np.
     True
     """
     parts = np.random.default_rng(0).permutation(len(labels)) % N_PARTS
-    without = [
-        adjusted_mutual_info_score(labels[parts != part], topics[parts != part]) for part in range(N_PARTS)
-    ]
+    without = [adjusted_mutual_info_score(labels[parts != part], topics[parts != part]) for part in range(N_PARTS)]
     whole = adjusted_mutual_info_score(labels, topics)
     return N_PARTS * whole - (N_PARTS - 1) * np.array(without)
 

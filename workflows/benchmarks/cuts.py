@@ -50,9 +50,7 @@ def compare(run: form.Run, data: Any) -> None:
     for name in arguments.methods:
         for n_blocks in arguments.blocks:
             for order, rows in (("sorted", counts), ("shuffled", shuffled)):
-                model = SentenceRepresentation(
-                    arguments.n_components, n_features=1 << 16, recipe=METHODS[name]
-                )
+                model = SentenceRepresentation(arguments.n_components, n_features=1 << 16, recipe=METHODS[name])
                 started = time.process_time()
                 with dask.config.set({"dspectral.in-memory-bytes": 0}):
                     model.fit(split_into_blocks(rows, n_blocks))

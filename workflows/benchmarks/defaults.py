@@ -127,9 +127,7 @@ def said(settings: dict[str, Any]) -> str:
 def plot(run: form.Run) -> None:
     """Draw the default's shares of the tuned scores."""
     prefix = "share_of_tuned_"
-    rows = [
-        row for row in run.report.rows if row["metric"].startswith(prefix) and "seconds" not in row["metric"]
-    ]
+    rows = [row for row in run.report.rows if row["metric"].startswith(prefix) and "seconds" not in row["metric"]]
     figure, axes = new_plot("Defaults", x="", y="share of the tuned figure")
     for metric in dict.fromkeys(row["metric"] for row in rows):
         points = [(row["data"], row["value"]) for row in rows if row["metric"] == metric]
@@ -138,9 +136,7 @@ def plot(run: form.Run) -> None:
     axes.axhline(ENOUGH, color="#999", linewidth=0.9, linestyle="--")
     axes.tick_params(axis="x", rotation=30)
     axes.legend(frameon=False)
-    run.plot(
-        "shares", figure, "Scores of the default as shares of the tuned ones; the line is one percent below."
-    )
+    run.plot("shares", figure, "Scores of the default as shares of the tuned ones; the line is one percent below.")
 
 
 if __name__ == "__main__":

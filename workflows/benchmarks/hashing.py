@@ -88,9 +88,7 @@ def check_equal(texts: list[str], settings: NgramHashing) -> None:
     theirs = sparse.csr_array(vectorizer(settings).transform(texts))
     differing = (ours != theirs).nonzero()[0]
     if ours.shape != theirs.shape or len(differing):
-        raise RuntimeError(
-            f"the matrices differ in {len(differing)} entries, first in document {differing[:1]}"
-        )
+        raise RuntimeError(f"the matrices differ in {len(differing)} entries, first in document {differing[:1]}")
 
 
 def line_up(texts: list[str], settings: NgramHashing) -> list[Contestant]:
@@ -100,9 +98,7 @@ def line_up(texts: list[str], settings: NgramHashing) -> list[Contestant]:
     contestants = []
     for threads, parts in ((1, [texts]), (2, [texts[:half], texts[half:]])):
         contestants.append(Contestant("scikit-learn", threads, theirs, parts))
-        contestants.append(
-            Contestant("dspectral", threads, ours, [Documents.from_strings(part) for part in parts])
-        )
+        contestants.append(Contestant("dspectral", threads, ours, [Documents.from_strings(part) for part in parts]))
     return contestants
 
 
@@ -130,9 +126,7 @@ def report(run: form.Run, n_documents: int, times: dict[tuple[str, int], float])
         bar = axes.barh(f"{method}, {threads} thread(s)", rate, color=COLOURS[method == "dspectral"])
         axes.bar_label(bar, [f"{baseline / seconds:.1f}x"], padding=3)
     axes.invert_yaxis()
-    run.plot(
-        "documents_per_second", figure, "Documents a second, and how many times scikit-learn on one thread."
-    )
+    run.plot("documents_per_second", figure, "Documents a second, and how many times scikit-learn on one thread.")
 
 
 if __name__ == "__main__":

@@ -144,9 +144,7 @@ def compare(run: form.Run) -> None:
         colour = COLOURS[list(PROGRAMS).index(method)]
         axes.plot(of["cpu_seconds"], max(of["excess"], 1e-9), "o", color=colour)
         label = f"{method}, {setting}, {of['peak_memory_bytes'] / 1e9:.2f} GB"
-        axes.annotate(
-            label, (of["cpu_seconds"], max(of["excess"], 1e-9)), textcoords="offset points", xytext=(6, 4)
-        )
+        axes.annotate(label, (of["cpu_seconds"], max(of["excess"], 1e-9)), textcoords="offset points", xytext=(6, 4))
     run.plot("race", figure, "Lower left is better; peak memory of the process beside each point.")
 
 

@@ -157,8 +157,7 @@ def learn_low_rank(run: form.Run, store: CountStore, turns: int, held_out: tuple
 def learn_trees(run: form.Run, store: CountStore, held_out: tuple[Any, Any]) -> None:
     """Let napkinXC learn from rows of tf-idf in memory, of unit length."""
     X, others = (
-        sparse.csr_matrix(word_rows(rows, keep_counts=False))
-        for rows in (store.counts.compute(), held_out[0])
+        sparse.csr_matrix(word_rows(rows, keep_counts=False)) for rows in (store.counts.compute(), held_out[0])
     )
     weigh, trees = TfidfTransformer().fit(X), NapkinTrees(import_module("napkinxc.models"))
     X, Y = weigh.transform(X), sparse.csr_matrix(store.labels.compute())

@@ -126,9 +126,7 @@ def sketch_part(run: form.Run, part: CountStore, factor: int) -> tuple[int, int,
 def decompose_part(run: form.Run, part: CountStore, factor: int) -> None:
     """Find the leading singular vectors of the first part of the rows, by block Krylov passes."""
     arguments = run.arguments
-    model = TruncatedSVD(
-        arguments.components, solver="krylov", n_passes=arguments.passes, random_state=arguments.seed
-    )
+    model = TruncatedSVD(arguments.components, solver="krylov", n_passes=arguments.passes, random_state=arguments.seed)
     before = spilled(run)
     used = run.fit(f"decompose x{factor}", model, part)
     values = {
@@ -140,9 +138,7 @@ def decompose_part(run: form.Run, part: CountStore, factor: int) -> None:
     report(run, part, f"x{factor}", "krylov", used, values)
 
 
-def report(
-    run: form.Run, part: CountStore, data: str, method: str, used: Used, values: dict[str, float]
-) -> None:
+def report(run: form.Run, part: CountStore, data: str, method: str, used: Used, values: dict[str, float]) -> None:
     """Add a row for each figure."""
     values = {
         "store_bytes": part.n_bytes,
@@ -200,9 +196,7 @@ def plot(run: form.Run, points: list[tuple[int, int, int]]) -> None:
     axes.legend(frameon=False)
     axes.set_ylim(bottom=0)
     depth = tree_depth(run.report.rows[-1]["blocks"])
-    run.plot(
-        "memory", figure, f"Peak memory of all workers against the store; the last tree has {depth} levels."
-    )
+    run.plot("memory", figure, f"Peak memory of all workers against the store; the last tree has {depth} levels.")
 
 
 if __name__ == "__main__":

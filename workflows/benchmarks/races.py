@@ -40,9 +40,7 @@ def main(argv: list[str] | None = None) -> None:
     arguments = options().parse_args(argv)
     with form.run(arguments) as run, dask.config.set(scheduler="synchronous"):
         sections, many = [], {}
-        for name in (
-            () if arguments.plan else arguments.races
-        ):  # processes of their own have nothing to plan here
+        for name in () if arguments.plan else arguments.races:  # processes of their own have nothing to plan here
             for of in MULTILABEL if arguments.data and name == "labels" else ("",):
                 with form.scratch_folder(arguments.scratch) as scratch:
                     text, lanes = one_race(run, name, of, scratch)
@@ -57,14 +55,10 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("benchmarks.races", __doc__, fits=False)
     add = parser.add_argument
-    add(
-        "--races", nargs="+", choices=tuple(RACES), default=list(RACES), metavar="NAME", help=", ".join(RACES)
-    )
+    add("--races", nargs="+", choices=tuple(RACES), default=list(RACES), metavar="NAME", help=", ".join(RACES))
     add("--repetitions", type=form.positive, default=5, metavar="N", help="of each race")
     add("--size", choices=SIZES, default="small", help="of the data; small takes a few seconds a contender")
-    add(
-        "--text", nargs="+", metavar="FILE", help="a document a line, also .gz (default: Python's docstrings)"
-    )
+    add("--text", nargs="+", metavar="FILE", help="a document a line, also .gz (default: Python's docstrings)")
     about = "folder of data sets with many labels, one race each (default: documents that are drawn)"
     add("--data", metavar="DIR", help=about)
     about = "after which a contender is stopped"
@@ -127,9 +121,7 @@ def draw(run: form.Run, name: str, lanes: dict[str, Lane]) -> None:
     first = next(iter(lanes.values()))
     figure, axes = new_plot(name, x="CPU seconds", y="")
     for i, (method, lane) in enumerate(lanes.items()):
-        bar = axes.barh(
-            method, lane.middle("cpu_seconds"), color=COLOURS[int(method.startswith("dspectral"))]
-        )
+        bar = axes.barh(method, lane.middle("cpu_seconds"), color=COLOURS[int(method.startswith("dspectral"))])
         axes.bar_label(bar, [f"{ratios(lane, first)[1]:.2g} x" if i else ""], padding=3)
     axes.invert_yaxis()
     run.plot(name, figure, f"CPU seconds of {name}; beside each bar how many times those of the first.")

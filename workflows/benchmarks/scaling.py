@@ -54,9 +54,7 @@ def main(argv: list[str] | None = None) -> None:
     """Time all work."""
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
-        for name in (
-            () if arguments.plan else arguments.work
-        ):  # processes of their own have nothing to plan here
+        for name in () if arguments.plan else arguments.work:  # processes of their own have nothing to plan here
             with form.scratch_folder(arguments.scratch) as scratch:
                 stages = prepared(run, name, scratch)
                 timed = {kind: Runs() for kind in arguments.kinds}

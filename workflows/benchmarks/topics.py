@@ -149,9 +149,7 @@ def coherence(texts: list[str], topics: list[list[str]]) -> NDArray[np.float64]:
         binary=True,
         vocabulary=names,
         dtype=np.float32,
-        analyzer=lambda text: (
-            re.findall(r"\w+", text.lower()) + re.findall(r"\w+(?:['\u2019]\w+)+", text.lower())
-        ),
+        analyzer=lambda text: re.findall(r"\w+", text.lower()) + re.findall(r"\w+(?:['\u2019]\w+)+", text.lower()),
     )
     counts = counter.transform(texts).tocsc()
     found = []
@@ -180,11 +178,7 @@ def groups_found(typical: list[list[int]], labels: NDArray[Any]) -> int:
 
 def read(path: Path, text: str, label: str) -> tuple[list[str], NDArray[Any]]:
     """Read texts and groups of JSON lines; a list of groups must hold one."""
-    with (
-        gzip.open(path, "rt", encoding="utf-8")
-        if path.suffix == ".gz"
-        else path.open(encoding="utf-8") as lines
-    ):
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     labels = [one[label] if isinstance(one[label], list) else [one[label]] for one in records]
     kept = [i for i, of in enumerate(labels) if len(of) == 1]
@@ -196,9 +190,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = form.parser("benchmarks.topics", __doc__, fits=False)
     parser.add_argument("file", type=form.local_path, help="JSON lines of texts and their groups, also .gz")
     parser.add_argument("--text-field", default="text", help="field of the text")
-    parser.add_argument(
-        "--label-field", default="label", help="field of the group; records of several are left out"
-    )
+    parser.add_argument("--label-field", default="label", help="field of the group; records of several are left out")
     other = "JSON lines of other texts, by which coherence is counted (default: the same)"
     parser.add_argument("--other", type=form.local_path, metavar="FILE", help=other)
     parser.add_argument("--topics", type=form.positive, nargs="+", default=[20, 50], help="numbers of topics")
@@ -210,9 +202,7 @@ def main(argv: list[str] | None = None) -> None:
 def race(run: Any, arguments: argparse.Namespace) -> None:
     """Run each method for each number of topics, and report what each found."""
     texts, labels = read(arguments.file, arguments.text_field, arguments.label_field)
-    other = (
-        read(arguments.other, arguments.text_field, arguments.label_field)[0] if arguments.other else texts
-    )
+    other = read(arguments.other, arguments.text_field, arguments.label_field)[0] if arguments.other else texts
     for k in arguments.topics:
         for name in list_methods(arguments.methods):
             with (

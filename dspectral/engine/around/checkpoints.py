@@ -263,9 +263,7 @@ def _make_summary(
     summary = function(*(value.summary if isinstance(value, TimedSummary) else value for value in arguments))
     seconds = time.perf_counter() - start + sum(timed.seconds for timed in inputs)
     n_bytes = get_nbytes(summary) + FILE_OVERHEAD_BYTES
-    if not is_final and seconds < MIN_COST_RATIO * n_bytes * _BYTE_SECONDS.get(
-        folder.url, DEFAULT_BYTE_SECONDS
-    ):
+    if not is_final and seconds < MIN_COST_RATIO * n_bytes * _BYTE_SECONDS.get(folder.url, DEFAULT_BYTE_SECONDS):
         return TimedSummary(summary, seconds)
     start = time.perf_counter()
     try:

@@ -110,8 +110,7 @@ def compare_machines(client: Client) -> None:
     cached.time = time.monotonic()
     if new_addresses := sorted(addresses - cached.workers.keys()):
         answers = (
-            try_query(client, client.run, _get_host_and_environment, workers=new_addresses, on_error="return")
-            or {}
+            try_query(client, client.run, _get_host_and_environment, workers=new_addresses, on_error="return") or {}
         )
         failed = {address: error for address, error in answers.items() if isinstance(error, ImportError)}
         if failed:
@@ -120,9 +119,7 @@ def compare_machines(client: Client) -> None:
                 f"{join_first(sorted(failed))} cannot import {error.name or 'a package'} ({error}): install "
                 "dspectral in the same version as here on every worker"
             ) from error
-        cached.workers |= {
-            address: answer for address, answer in answers.items() if isinstance(answer, tuple)
-        }
+        cached.workers |= {address: answer for address, answer in answers.items() if isinstance(answer, tuple)}
     cached.workers = {address: cached.workers[address] for address in addresses & cached.workers.keys()}
     differences = describe_differences(
         {"this process": numeric_environment()}
@@ -151,9 +148,7 @@ def get_machine_kinds(client: Client | None) -> list[str]:
     if client is not None:
         compare_machines(client)
     workers = _ENVIRONMENTS[client].workers if client in _ENVIRONMENTS else {}
-    return sorted(
-        {str(environment) for _host, environment in workers.values()} or {str(numeric_environment())}
-    )
+    return sorted({str(environment) for _host, environment in workers.values()} or {str(numeric_environment())})
 
 
 def is_local_worker(address: str, host: str) -> bool:
@@ -176,8 +171,7 @@ def describe_differences(machines: Mapping[str, Mapping[str, str]]) -> str:
         (majority, n_majority), *minorities = Counter(values.values()).most_common()
         if minorities:
             deviations = [
-                f"{value} on {join_first([m for m in values if values[m] == value])}"
-                for value, _n in minorities
+                f"{value} on {join_first([m for m in values if values[m] == value])}" for value, _n in minorities
             ]
             rest = "the other" if n_majority == 1 else f"the {n_majority} others"
             parts.append(f"{name} is {', '.join(deviations)}, and {majority} on {rest}")
@@ -186,6 +180,4 @@ def describe_differences(machines: Mapping[str, Mapping[str, str]]) -> str:
 
 def join_first(names: Sequence[str]) -> str:
     """Join the first names for a message, and add the number of the others."""
-    return ", ".join(names[:MAX_NAMES]) + (
-        f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    )
+    return ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")

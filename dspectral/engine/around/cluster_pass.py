@@ -39,9 +39,7 @@ RECONNECT_SECONDS = 0.1
 """Seconds between two checks of a client that reconnects."""
 WATCHED_INTERVAL, UNWATCHED_INTERVAL = 0.5, 5.0
 """Seconds between two requests to the scheduler, with and without listeners."""
-WORKER_EVENTS = {
-    kind.__name__: kind for kind in (SummariesMerged, CompilationStarted, CompilationEnded, TaskRetried)
-}
+WORKER_EVENTS = {kind.__name__: kind for kind in (SummariesMerged, CompilationStarted, CompilationEnded, TaskRetried)}
 """Event classes that workers send, by name."""
 MIN_SILENCE = 2.0
 """Seconds without a heartbeat that are normal: workers of large clusters send one every few seconds."""
@@ -88,9 +86,7 @@ class StallReason(NamedTuple):
     limit: float
 
 
-def get_cluster_state(
-    groups: Sequence[str], dask_scheduler: Scheduler, *, move_tasks: bool = False
-) -> ClusterState:
+def get_cluster_state(groups: Sequence[str], dask_scheduler: Scheduler, *, move_tasks: bool = False) -> ClusterState:
     """Return the state of task groups and workers. This function runs on the scheduler.
 
     With `move_tasks` tasks that wait on paused workers are assigned to others: Dask steals no task of a few
@@ -98,9 +94,7 @@ def get_cluster_state(
     """
     task_groups, now = dask_scheduler.task_groups, time.time()
     counts = {
-        name: sum(task_groups[name].states.get(s, 0) for s in DONE_STATES)
-        for name in groups
-        if name in task_groups
+        name: sum(task_groups[name].states.get(s, 0) for s in DONE_STATES) for name in groups if name in task_groups
     }
     workers, spilled = [], 0
     for worker in dask_scheduler.workers.values():
@@ -110,9 +104,7 @@ def get_cluster_state(
         running = {task: seconds for task, seconds in worker.executing.items() if task is not None}
         longest_running = max(running, key=lambda task: running[task], default=None)
         task, seconds = (
-            ("", 0.0)
-            if longest_running is None
-            else (str(longest_running.key), float(running[longest_running]))
+            ("", 0.0) if longest_running is None else (str(longest_running.key), float(running[longest_running]))
         )
         memory = int(worker.memory.process), int(worker.memory_limit or 0)
         silent = max(0.0, now - worker.last_seen)
@@ -124,9 +116,7 @@ def get_cluster_state(
 class PassMonitor:
     """Emit the events of a pass on a cluster, and raise an error if it stalls."""
 
-    def __init__(
-        self, client: Client, pass_info: PassStarted, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, client: Client, pass_info: PassStarted, clock: Callable[[], float] = time.monotonic) -> None:
         self._client, self._pass_info, self._clock = client, pass_info, clock
         self._first, self._limit = get_wait_warning(), get_wait_limit()
         self.interval = min(
@@ -178,9 +168,7 @@ class PassMonitor:
         self._emit_messages()
         # Results on a worker that died or left are computed again.
         if before is not None:
-            self._lost |= {worker.address for worker in before.workers} - {
-                worker.address for worker in state.workers
-            }
+            self._lost |= {worker.address for worker in before.workers} - {worker.address for worker in state.workers}
         n_again = self._counts.count([state.counts.get(group) for group in self.groups])
         pass_info, (n_blocks, *n_merges) = self._pass_info, self._counts.most
         if n_again:
@@ -232,11 +220,7 @@ class PassMonitor:
             kind = WORKER_EVENTS.get(message["event"]) if "worker" in message else None
             belongs_to_pass = message.get("run", self._pass_info.run) == self._pass_info.run
             # Workers in this process have emitted their events here, except for merges.
-            if (
-                kind is not None
-                and belongs_to_pass
-                and (kind is SummariesMerged or message["sender"] != SENDER)
-            ):
+            if kind is not None and belongs_to_pass and (kind is SummariesMerged or message["sender"] != SENDER):
                 current_context().emit(kind(*(message[field] for field in kind._fields)))
 
     def _emit_done(self, n_blocks: int, n_merges: int) -> None:
@@ -269,8 +253,7 @@ def find_stall_reason(state: ClusterState, first: float, limit: float) -> StallR
     if paused:
         share = float(dask.config.get("distributed.worker.memory.pause", 0.8) or 1.0)
         held = [
-            f"{worker.address} holds {format_bytes(worker.held)} of {format_bytes(worker.limit)}"
-            for worker in paused
+            f"{worker.address} holds {format_bytes(worker.held)} of {format_bytes(worker.limit)}" for worker in paused
         ]
         hundreds = -(-int(max(worker.held for worker in paused) * MEMORY_MARGIN / share) // 100_000_000)
         advice = MEMORY_ADVICE.replace("more memory", f"at least {hundreds * 100} MB of memory")
@@ -329,9 +312,7 @@ def _gather_results(client: Client, futures: list[Any], monitor: PassMonitor) ->
             if requests is None:
                 question = partial(get_cluster_state, move_tasks=monitor.why == "paused")
                 requests = submit(client, client.run_on_scheduler, question, monitor.groups)
-            concurrent.futures.wait(
-                [gathered, requests], monitor.interval, concurrent.futures.FIRST_COMPLETED
-            )
+            concurrent.futures.wait([gathered, requests], monitor.interval, concurrent.futures.FIRST_COMPLETED)
             if requests.done():
                 try:
                     monitor.update(requests.result())
@@ -388,9 +369,7 @@ def _explain_error(error: Exception, pass_info: PassStarted, max_memory_share: W
     if kinds & {"NoWorkerError", "NoValidWorkerError"}:
         return f"the pass {pass_info.name} was ended by the scheduler: {text}"
     if kinds & {"CommClosedError", "ClosedClientError"}:
-        return (
-            f"the pass {pass_info.name} lost its cluster ({text}): check that it runs, and run the pass again"
-        )
+        return f"the pass {pass_info.name} lost its cluster ({text}): check that it runs, and run the pass again"
     if isinstance(error, RuntimeError) and "deserialization of the task graph" in text:
         return (
             f"the scheduler cannot unpickle the tasks of the pass {pass_info.name} ({error.__cause__ or text}): "

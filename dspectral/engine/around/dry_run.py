@@ -52,9 +52,7 @@ def plan(
     name = function.__name__ if owner is None else type(owner).__name__
     raw = inspect.unwrap(getattr(function, "__func__", function))
     values = arguments if owner is None else (owner, *arguments)
-    values = tuple(
-        wrap_disk_array(get_anndata_matrix(value)) if is_anndata(value) else value for value in values
-    )
+    values = tuple(wrap_disk_array(get_anndata_matrix(value)) if is_anndata(value) else value for value in values)
     memory, fit = _get_planned_memory(workers, memory_limit), Fit(name, owner=owner)
     with (
         TemporaryDirectory(prefix="dspectral-plan-") as folder,
@@ -73,11 +71,7 @@ def plan(
         shortage, seconds = find_memory_error(pass_memory, memory, work.name), None
         refusal: tuple[str, tuple[str, ...]] = ("", ()) if shortage is None else _get_refusal(name, shortage)
         task_bytes = pass_memory.blocks + pass_memory.estimate.work
-        if (
-            shortage is None
-            and task_bytes < get_local_memory_limit()
-            and text < BYTES_PER_TEXT_BYTE * MAX_TIMED_BYTES
-        ):
+        if shortage is None and task_bytes < get_local_memory_limit() and text < BYTES_PER_TEXT_BYTE * MAX_TIMED_BYTES:
             try:
                 result, seconds = _time_first_block(graph, work.block_group, work.n_blocks)
             except (MemoryError, OSError) as error:
@@ -107,9 +101,7 @@ def _get_planned_memory(workers: int | None, memory_limit: str | float | None) -
     """Return the memory of the processes of the run plan."""
     limit = None if memory_limit in (None, "auto") else parse_size("memory_limit", memory_limit)
     if workers is not None:
-        return ProcessMemory(
-            workers, 1, get_local_memory_limit() // workers if limit is None else limit, LIBRARY_BYTES
-        )
+        return ProcessMemory(workers, 1, get_local_memory_limit() // workers if limit is None else limit, LIBRARY_BYTES)
     memory = get_process_memory(current_client())
     if memory is None:
         raise ValueError(

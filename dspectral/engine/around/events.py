@@ -278,9 +278,7 @@ def emit_to_all(event: Event) -> None:
 def emit_compilation(loop: str, module: str, seconds: float | None) -> None:
     """Emit :class:`CompilationStarted` if `seconds` is None, else :class:`CompilationEnded`."""
     _announce_compilation()
-    emit_to_all(
-        CompilationStarted(loop, module) if seconds is None else CompilationEnded(loop, module, seconds)
-    )
+    emit_to_all(CompilationStarted(loop, module) if seconds is None else CompilationEnded(loop, module, seconds))
 
 
 @cache
@@ -293,9 +291,7 @@ def _announce_compilation() -> None:
 
 def to_message(event: Event) -> dict[str, Any]:
     """Return an event as a dict that can be encoded as JSON."""
-    fields = {
-        key: list(value) if isinstance(value, tuple) else value for key, value in event._asdict().items()
-    }
+    fields = {key: list(value) if isinstance(value, tuple) else value for key, value in event._asdict().items()}
     kind = type(event).__name__
     return {"event": kind, **fields, "time": time.time(), "sender": SENDER, "order": next(_NUMBERS)}
 

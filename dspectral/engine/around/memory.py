@@ -84,9 +84,7 @@ def estimate_pass_memory(
 ) -> PassMemory:
     """Return the memory estimate of a pass whose tasks read one block group of `block_groups` each."""
     blocks = sum(_get_block_bytes(array) + _get_group_bytes(array, block_groups) for array in arrays)
-    bound = get_nbytes(
-        (*getattr(summarize_block, "args", ()), *getattr(summarize_block, "keywords", {}).values())
-    )
+    bound = get_nbytes((*getattr(summarize_block, "args", ()), *getattr(summarize_block, "keywords", {}).values()))
     estimate = get_summary_estimate(summarize_block, arrays, block_groups)
     min_summary_bytes = 0 if estimate.summary else _get_empty_summary_bytes(summarize_block, arrays)
     estimate = estimate._replace(
@@ -121,9 +119,7 @@ def get_summary_estimate(
         return MemoryEstimate(0, 0)
     sizes = first.chunks[0]
     n_rows = max(
-        sizes
-        if block_groups is None
-        else (sum(sizes[i] for i in block_group) for block_group in block_groups),
+        sizes if block_groups is None else (sum(sizes[i] for i in block_group) for block_group in block_groups),
         default=0,
     )
     is_dense = isinstance(first._meta, np.ndarray)  # noqa: SLF001  the kind of its blocks
@@ -149,9 +145,7 @@ def check_memory(pass_memory: PassMemory, client: Client | None, name: str, extr
             raise error
 
 
-def find_memory_error(
-    pass_memory: PassMemory, memory: ProcessMemory, name: str
-) -> InsufficientMemoryError | None:
+def find_memory_error(pass_memory: PassMemory, memory: ProcessMemory, name: str) -> InsufficientMemoryError | None:
     """Return the error for a pass that does not fit in memory, or None."""
     peak_bytes = pass_memory.get_process_bytes(memory)
     if not memory.limit or peak_bytes <= ENDS_AT * memory.limit:
@@ -170,9 +164,7 @@ def make_memory_error(
 ) -> InsufficientMemoryError:
     """Return the error for work that needs ``peak_bytes`` bytes of a process, more than `share` of its limit."""
     limit = f"can use {format_bytes(share * memory.limit)} of its {format_bytes(memory.limit)}"
-    message = (
-        f"{name} does not fit in memory: {memory.process_label} needs {format_bytes(peak_bytes)}, but {limit}"
-    )
+    message = f"{name} does not fit in memory: {memory.process_label} needs {format_bytes(peak_bytes)}, but {limit}"
     error = InsufficientMemoryError("; ".join([message, *(f"it fits {remedy}" for remedy in remedies)]))
     error.remedies = tuple(remedies)
     return error

@@ -43,18 +43,14 @@ def count_adjacent_pairs(
     return AdjacentCounts.from_matrix(pair_counts)
 
 
-def _count_in_store(
-    sentences: Blocks, counts: Int64s, location: Location, numbers: Int32s | None
-) -> AdjacentCounts:
+def _count_in_store(sentences: Blocks, counts: Int64s, location: Location, numbers: Int32s | None) -> AdjacentCounts:
     n_types = len(counts)
     settings = ContextSettings(n_types, 1, "list")
     entries = bound_entries(counts, n_positions=2, n_contexts=2 * n_types)
     # In double precision: counts may exceed the integers that single precision represents.
     ids = "words" if numbers is None else sha256(numbers.tobytes()).hexdigest()
     max_entries = max(1, get_memory_limit() // ENTRY_BYTES)
-    store = spill_contexts(
-        sentences, location, entries, settings, max_entries=max_entries, dtype=np.float64, ids=ids
-    )
+    store = spill_contexts(sentences, location, entries, settings, max_entries=max_entries, dtype=np.float64, ids=ids)
     firsts, sums = np.concatenate([[0], np.cumsum(store.block_rows)]).tolist(), store.column_sums
     items = list(zip(firsts[:-1], store.blocks, strict=True))
     # Left columns count the types after their type, right columns the types before it.
@@ -77,7 +73,5 @@ def _read_pair_block(item: tuple[int, BlockInfo], *, location: Location) -> Pair
     ends = np.concatenate([[0], np.cumsum(is_preceding)])[rows.indptr]
     shape, right = (rows.shape[0], n_types), ~is_preceding
     before = sparse.csr_array((rows.data[is_preceding], rows.indices[is_preceding], ends), shape=shape)
-    after = sparse.csr_array(
-        (rows.data[right], rows.indices[right] - n_types, rows.indptr - ends), shape=shape
-    )
+    after = sparse.csr_array((rows.data[right], rows.indices[right] - n_types, rows.indptr - ends), shape=shape)
     return PairBlock(first, after, before)

@@ -64,9 +64,7 @@ class ClusterTree(NamedTuple):
     def _check_cut(self, n_clusters: int) -> int:
         n = self.n_leaves
         if not 1 <= n_clusters <= n:
-            raise ValueError(
-                f"n_clusters={n_clusters} must be from 1 to {n}, the number of leaves of the tree"
-            )
+            raise ValueError(f"n_clusters={n_clusters} must be from 1 to {n}, the number of leaves of the tree")
         return n
 
 
@@ -231,9 +229,7 @@ def _own_loss(C: Doubles, first: Doubles, second: Doubles, i: int, j: int) -> fl
 
 
 @compiled
-def _pair_loss(
-    C: Doubles, first: Doubles, second: Doubles, alive: NDArray[np.bool_], i: int, j: int
-) -> float:
+def _pair_loss(C: Doubles, first: Doubles, second: Doubles, alive: NDArray[np.bool_], i: int, j: int) -> float:
     """Return the total loss of merging i and j, in O(m)."""
     # L(i, j) = own(i, j) + sum_e third(i, j, e). `_add_third_cluster_losses` updates it for all pairs but those of the
     # newest cluster.
@@ -245,9 +241,7 @@ def _pair_loss(
 
 
 @compiled
-def _add_third_cluster_losses(
-    losses: Doubles, C: Doubles, alive: NDArray[np.bool_], e: int, sign: float
-) -> None:
+def _add_third_cluster_losses(losses: Doubles, C: Doubles, alive: NDArray[np.bool_], e: int, sign: float) -> None:
     """Add the terms of a third cluster e to the losses of all pairs, or subtract them (sign -1)."""
     # Six logarithms for each of m^2 / 2 pairs; each step calls this three times.
     for i in range(len(C)):

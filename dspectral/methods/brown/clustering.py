@@ -144,9 +144,7 @@ class SpectralBrownClustering(RunPlanMixin, BaseEstimator):
         return cls(n_clusters, **{**published, **parameters})
 
     @tracked_fit
-    def fit(
-        self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None
-    ) -> Self:
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
         """Count adjacent words, cluster the words, and build the tree.
 
         Parameters
@@ -178,9 +176,7 @@ class SpectralBrownClustering(RunPlanMixin, BaseEstimator):
         corpus = as_corpus(X, min_count=self.min_count)
         expect_passes(1)
         word_counts = np.asarray(corpus.counts)
-        counts = count_adjacent_pairs(
-            corpus.sentences, word_counts, location=getattr(corpus, "location", None)
-        )
+        counts = count_adjacent_pairs(corpus.sentences, word_counts, location=getattr(corpus, "location", None))
         self.labels_ = self.clusters(counts, word_counts)
         table = cluster_table(to_bigram_counts(counts), self.labels_, int(self.n_clusters))
         self.tree_ = ClusterTree(*merge_by_information(table.astype(np.float64)))
@@ -323,24 +319,18 @@ class SpectralBrownClustering(RunPlanMixin, BaseEstimator):
         scaling = ContextScaling.from_column_sums(columns, transform=self.count_transform)
 
         def scale_blocks() -> Iterator[CSRRows]:
-            return (
-                scaling.apply(block.concatenate_sides() if is_weighted else block.after) for block in pairs
-            )
+            return (scaling.apply(block.concatenate_sides() if is_weighted else block.after) for block in pairs)
 
         n_types = len(weights)
         k = min(self.n_dimensions, n_types)
         with blas_in_one_thread():
             if pairs.in_memory:
-                vectors, values = leading_left_vectors(
-                    next(scale_blocks()), k, random_state=self.random_state_
-                )
+                vectors, values = leading_left_vectors(next(scale_blocks()), k, random_state=self.random_state_)
             else:
                 vectors, values = leading_left_vectors_by_block(
                     scale_blocks, (n_types, len(columns)), scaling.dtype, k, random_state=self.random_state_
                 )
-            points = np.asarray(
-                normalize_rows(vectors * values if is_weighted else vectors), dtype=np.float64
-            )
+            points = np.asarray(normalize_rows(vectors * values if is_weighted else vectors), dtype=np.float64)
         n_clusters, weights = int(self.n_clusters), weights if is_weighted else np.ones(len(weights))
         return ClusterTree(*merge_window(points, weights, n_clusters)).cut(n_clusters)
 

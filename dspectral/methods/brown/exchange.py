@@ -60,9 +60,7 @@ def cluster_bigrams(cluster_counts: Int64s, table: Doubles) -> ClusterBigrams:
             count_nlogn[a, b] = _nlogn(cluster_counts[a, b], table)
             first[a] += cluster_counts[a, b]
             second[b] += cluster_counts[a, b]
-    return ClusterBigrams(
-        cluster_counts, cluster_counts.T.copy(), count_nlogn, count_nlogn.T.copy(), first, second
-    )
+    return ClusterBigrams(cluster_counts, cluster_counts.T.copy(), count_nlogn, count_nlogn.T.copy(), first, second)
 
 
 @compiled
@@ -233,10 +231,7 @@ def exchange_sweep(
     cells = cluster_bigrams(cluster_table(bigrams, labels, n_clusters), nlogn)
     sizes = np.bincount(labels, minlength=n_clusters)
     state = SweepState(cells, *_feature_sums(read_only_features, labels, n_clusters), sizes)
-    return sum(
-        int(_sweep(block, read_only_features, read_only(is_movable), labels, state, nlogn))
-        for block in bigrams
-    )
+    return sum(int(_sweep(block, read_only_features, read_only(is_movable), labels, state, nlogn)) for block in bigrams)
 
 
 class SweepState(NamedTuple):
@@ -361,9 +356,7 @@ def _sweep(
         if not is_movable[word] or sizes[current] == 1 or stop - start + end - first_before + len(row) == 0:
             continue
         n, self_count = _gather(start, stop, others, counts, word, labels, after, seen_after)
-        n_back, _ = _gather(
-            first_before, end, preceding_types, preceding_counts, word, labels, before, seen_before
-        )
+        n_back, _ = _gather(first_before, end, preceding_types, preceding_counts, word, labels, before, seen_before)
         clusters_after, clusters_before = seen_after[:n], seen_before[:n_back]
         add_type(cells, current, -1, after, clusters_after, before, clusters_before, self_count, nlogn)
         add_features(row, -weight, table, sums, current)

@@ -70,9 +70,7 @@ def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArra
     return np.asarray(words @ vectors / np.maximum(n_known, 1.0)[:, None], dtype=np.float32)
 
 
-def map_and_average(
-    sentences: Sentences, *, word_rows: Int32s, vectors: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def map_and_average(sentences: Sentences, *, word_rows: Int32s, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the mean vectors of sentences after mapping their word ids to those of the vectors."""
     return sentence_means(sentences._replace(ids=word_rows[sentences.ids]), vectors)
 
@@ -150,9 +148,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         """
         query_ids = self._get_ids([b, c]), self._get_ids(a)
         n = check_integer("n", n, at_least=1)
-        return self._make_answers(
-            *nearest_vectors(self.vectors_, *query_ids, n=n, method=method, hidden_ids=(0,))
-        )
+        return self._make_answers(*nearest_vectors(self.vectors_, *query_ids, n=n, method=method, hidden_ids=(0,)))
 
     @overload
     def vector(self, word: str) -> NDArray[np.float32]: ...
@@ -220,9 +216,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         """
         check_is_fitted(self)
         if not is_corpus(X):
-            return sentence_means(
-                encode_sentences(as_token_lists(cast("TokenLists", X)), self.words_), self.vectors_
-            )
+            return sentence_means(encode_sentences(as_token_lists(cast("TokenLists", X)), self.words_), self.vectors_)
         # Map word ids of the corpus to those of this vocabulary.
         corpus, numbers = cast("HoldsSentences", X), get_word_ids(self)
         word_rows = np.array([numbers.get(word, 0) for word in corpus.words], dtype=np.int32)

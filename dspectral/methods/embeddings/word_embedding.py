@@ -180,9 +180,7 @@ class WordEmbedding(RunPlanMixin, WordQueries, BaseEstimator):
         return cls(n_components, **{"window": 5, "power": 0.0, "recipe": recipe, **parameters})
 
     @tracked_fit
-    def fit(
-        self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None
-    ) -> Self:
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
         """Count contexts, then scale and decompose the counts.
 
         Parameters

@@ -82,15 +82,11 @@ def normalize(counts: Doubles, axis: int) -> Doubles:
     """Return counts divided by their sums along an axis; the uniform distribution where a sum is 0."""
     # Zeros would make every sentence through such a state impossible.
     totals = counts.sum(axis=axis, keepdims=True)
-    return np.asarray(
-        np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), 1.0 / counts.shape[axis])
-    )
+    return np.asarray(np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), 1.0 / counts.shape[axis]))
 
 
 def check_ids(numbers: Int32s, n: int, id_name: str = "id") -> None:
     """Raise a ValueError unless all ids or labels are from 0 to ``n - 1``; compiled loops do not check bounds."""
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < n:
         bad = int(np.flatnonzero((numbers < 0) | (numbers >= n))[0])
-        raise ValueError(
-            f"token {bad} has {id_name} {numbers[bad]}, but {id_name}s must be from 0 to {n - 1}"
-        )
+        raise ValueError(f"token {bad} has {id_name} {numbers[bad]}, but {id_name}s must be from 0 to {n - 1}")

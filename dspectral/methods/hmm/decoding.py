@@ -214,15 +214,11 @@ def _read_renumbered(
     return Sentences(numbers[block.ids], block.offsets)
 
 
-def _read_and_apply(
-    item: object, *, read: Callable[[object], Sentences], function: Callable[[Sentences], T]
-) -> T:
+def _read_and_apply(item: object, *, read: Callable[[object], Sentences], function: Callable[[Sentences], T]) -> T:
     return function(read(item))
 
 
-def _apply_and_split(
-    sentences: Sentences, *, function: Callable[[Sentences], NDArray[N]]
-) -> list[NDArray[N]]:
+def _apply_and_split(sentences: Sentences, *, function: Callable[[Sentences], NDArray[N]]) -> list[NDArray[N]]:
     return split_by_sentence(function(sentences), sentences)
 
 

@@ -88,9 +88,7 @@ class EMHMM(StateDecoder):
         self.random_state = random_state
 
     @tracked_fit
-    def fit(
-        self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None
-    ) -> Self:
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
         """Learn from sentences.
 
         Parameters
@@ -142,9 +140,7 @@ class EMHMM(StateDecoder):
         n = self.n_states
         emission = (counts[:, None] + 1.0) * rng.standard_exponential((len(counts), n))
         # Lengths are not modeled: m_step ignores the zero counts of ends.
-        start = HiddenMarkov(
-            rng.standard_exponential(n), rng.standard_exponential((n, n)), emission, np.zeros(n)
-        )
+        start = HiddenMarkov(rng.standard_exponential(n), rng.standard_exponential((n, n)), emission, np.zeros(n))
         return m_step(start, model_lengths=False)
 
     def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:

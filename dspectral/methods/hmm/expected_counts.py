@@ -140,9 +140,7 @@ def count_sentence(
         low, high = bounds[tags[t]], bounds[tags[t] + 1]
         if t < n - 1:
             after = bounds[tags[t + 1]]
-            step_backward(
-                words[t + 1], tags[t + 1], tags[t], bounds, model, transposed, scale[t + 1], EMITTED, rows
-            )
+            step_backward(words[t + 1], tags[t + 1], tags[t], bounds, model, transposed, scale[t + 1], EMITTED, rows)
             for i in range(high - low):
                 steps, weight = counts.transition[low + i, after : bounds[tags[t + 1] + 1]], alpha[t, i]
                 for j in range(len(steps)):

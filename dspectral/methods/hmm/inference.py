@@ -59,9 +59,7 @@ def viterbi(sentences: Sentences, model: HiddenMarkov) -> StatePath:
 
 
 @compiled
-def write_best_paths(
-    ids: Int32s, offsets: Int64s, log_model: HiddenMarkov, states: Int32s, log_joint: Doubles
-) -> None:
+def write_best_paths(ids: Int32s, offsets: Int64s, log_model: HiddenMarkov, states: Int32s, log_joint: Doubles) -> None:
     """Write the most probable path of each sentence, and its joint log-probability."""
     n_states = len(log_model.initial)
     log_prob = np.empty((max_sentence_length(offsets), n_states))

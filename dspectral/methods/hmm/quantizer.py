@@ -154,9 +154,7 @@ class VectorQuantizer(RunPlanMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         # Sums of squares of larger entries overflow.
         largest = max(frames.max(initial=0.0), -frames.min(initial=0.0))
         if largest > MAX_MAGNITUDE:
-            raise ValueError(
-                f"X contains {largest:g}, but magnitudes must be at most {MAX_MAGNITUDE:g}: rescale X"
-            )
+            raise ValueError(f"X contains {largest:g}, but magnitudes must be at most {MAX_MAGNITUDE:g}: rescale X")
         return frames
 
     def __sklearn_tags__(self) -> Tags:

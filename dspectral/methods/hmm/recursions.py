@@ -129,9 +129,7 @@ def apply_emission(row: Doubles, width: int, emission: Doubles, low: int) -> tup
 
 
 @compiled
-def init_beta(
-    n: int, labels: Int32s, bounds: Int64s, model: HiddenMarkov, alpha: Doubles, beta: Doubles
-) -> None:
+def init_beta(n: int, labels: Int32s, bounds: Int64s, model: HiddenMarkov, alpha: Doubles, beta: Doubles) -> None:
     """Write the last row of beta: ``f[j] / sum_i alpha[n - 1, i] f[i]``, or ones where the sum is 0."""
     # ``ending`` is p(stop | x_1 .. x_n); dividing by it makes alpha * beta sum to 1.
     low = bounds[labels[n - 1]]

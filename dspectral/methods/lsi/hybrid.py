@@ -200,16 +200,12 @@ class DocumentProducts:
         """Return ``R'(K (R Z))`` in two passes; R Z, ``8 n r`` bytes, is held by the client process."""
         with count_as_pass(is_pass=True):
             times = partial(_multiply_rows, Z=Z)
-            projected = collect_rows(
-                map_rows(self._X, times, n_columns=Z.shape[1], dtype=Z.dtype, name="project")
-            )
+            projected = collect_rows(map_rows(self._X, times, n_columns=Z.shape[1], dtype=Z.dtype, name="project"))
         # Two passes, as K couples documents of different blocks.
         mixed = projected + self._alpha * np.asarray(similarity @ projected, dtype=Z.dtype)
         streams = pair_with_labels(self._X, mixed)
         cross_product = CrossProduct.from_block
-        return GramProduct(
-            *summarize(streams.words, streams.labels, summarize_block=cross_product, name="product")
-        )
+        return GramProduct(*summarize(streams.words, streams.labels, summarize_block=cross_product, name="product"))
 
 
 def hybrid_spectrum(
@@ -425,9 +421,7 @@ class HybridLSI(
         check_is_fitted(self)
         X = validate_rows(self, X, reset=False)
         fold_in = partial(project, axes=np.ascontiguousarray(self.components_.T))
-        return map_rows(
-            X, fold_in, n_columns=len(self.components_), dtype=self.components_.dtype, name="fold-in"
-        )
+        return map_rows(X, fold_in, n_columns=len(self.components_), dtype=self.components_.dtype, name="fold-in")
 
     @property
     def _n_features_out(self) -> int:
@@ -466,9 +460,7 @@ class HybridLSI(
         check_weight(alpha, admissible, "alpha", matrix)
         return alpha
 
-    def _make_products(
-        self, X: CheckedRows, y: "Classes | None", similarity: Similarity | None
-    ) -> DocumentProducts:
+    def _make_products(self, X: CheckedRows, y: "Classes | None", similarity: Similarity | None) -> DocumentProducts:
         """Return the products with ``R'K R`` for the given document similarity or classes."""
         self.admissible_alpha_, self.classes_ = None, None
         if similarity is not None:

@@ -134,9 +134,7 @@ class TopScores(NamedTuple):
         starts = np.cumsum([0, *(part.n_rows for part in summaries)])
         rows, scores = [], []
         for j, limit in enumerate(self.limits):
-            numbers = np.concatenate(
-                [part.rows[j] + start for part, start in zip(summaries, starts, strict=False)]
-            )
+            numbers = np.concatenate([part.rows[j] + start for part, start in zip(summaries, starts, strict=False)])
             values = np.concatenate([part.scores[j] for part in summaries])
             best = np.argsort(-values, kind="stable")[:limit]
             rows.append(numbers[best])
@@ -267,9 +265,7 @@ class SteppedLBFGS:
     True
     """
 
-    def __init__(
-        self, x: NDArray[np.float64], value: float, gradient: NDArray[np.float64], *, step: float
-    ) -> None:
+    def __init__(self, x: NDArray[np.float64], value: float, gradient: NDArray[np.float64], *, step: float) -> None:
         self.x, self.value, self.gradient = x, value, gradient
         self._scale, self._step_size = step, 1.0
         self._pairs: deque[tuple[NDArray[np.float64], NDArray[np.float64], float]] = deque(maxlen=MAX_PAIRS)
@@ -323,10 +319,7 @@ class SteppedLBFGS:
 
 def _max_gradient_ratio(descents: list[SteppedLBFGS], limits: list[float]) -> float:
     """Return the largest ratio of a class's gradient norm to its limit."""
-    return max(
-        descent.gradient_norm / limit if limit else 0.0
-        for descent, limit in zip(descents, limits, strict=True)
-    )
+    return max(descent.gradient_norm / limit if limit else 0.0 for descent, limit in zip(descents, limits, strict=True))
 
 
 def _unpack_weights(

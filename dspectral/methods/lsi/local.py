@@ -261,9 +261,7 @@ class LocalLSI(
         )
         self.exclusive_ = class_rows.exclusive
         if names is None:
-            names = (
-                class_rows.classes if class_rows.exclusive else get_label_names(y, len(class_rows.classes))
-            )
+            names = class_rows.classes if class_rows.exclusive else get_label_names(y, len(class_rows.classes))
         self.classes_ = names
         dense = not (class_rows.exclusive or is_lazy(target) or is_sparse(target))
         self.indicator_dtype_ = target.dtype.str if dense else None
@@ -298,9 +296,7 @@ class LocalLSI(
             return [Region(members, np.ones(len(members))) for members in rows], 0
         initial_svms = train_linear_svms(data, Training(INITIAL_C, recipe.tol, MAX_ITER))
         self.relevancy_ = Relevancy(initial_svms.axes, initial_svms.offsets, recipe.a, recipe.b)
-        return find_weighted_regions(
-            data, rows, self.relevancy_, float(self.gamma)
-        ), initial_svms.n_passes + 1
+        return find_weighted_regions(data, rows, self.relevancy_, float(self.gamma)), initial_svms.n_passes + 1
 
     def _term_weights(self) -> NDArray[np.float64]:
         return self.coef_

@@ -143,9 +143,7 @@ def decompose_regions(
 ) -> tuple[list[NDArray[np.float64]], int]:
     """Return the axes (<= n_components, d) of each region, one task each, and the number of passes."""
     if not 1 <= n_components <= X.shape[1]:
-        raise ValueError(
-            f"n_components={n_components} must be from 1 to {X.shape[1]}, the number of columns of X"
-        )
+        raise ValueError(f"n_components={n_components} must be from 1 to {X.shape[1]}, the number of columns of X")
     summarize_block = partial(LocalSpaces.from_block, n_components=n_components, seed=seed)
     # A class without a region has a space without axes, and no task.
     spaces = [np.zeros((0, X.shape[1]))] * len(regions)

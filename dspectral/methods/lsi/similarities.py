@@ -222,9 +222,7 @@ def term_similarity(
         raise ValueError(f"n_neighbors={n_neighbors} must be at least 1")
     vectors = np.asarray(vectors)
     if vectors.ndim != 2 or len(vectors) != len(words):
-        raise ValueError(
-            f"vectors has shape {vectors.shape}, but must have one row for each of {len(words)} words"
-        )
+        raise ValueError(f"vectors has shape {vectors.shape}, but must have one row for each of {len(words)} words")
     if not np.all(np.isfinite(vectors)):
         raise ValueError("vectors contains NaN or infinity, but must be finite: remove these words")
     # Terms without a vector keep a row of zeros.
@@ -267,12 +265,8 @@ def resolve_similarity(similarity: S | TermSimilarity | None, X: object) -> S | 
     vocabulary = getattr(X, "vocabulary", None)
     names = None if vocabulary is None else vocabulary.terms
     if names is not None and names != similarity.terms:
-        differ = [
-            i for i, pair in enumerate(zip(similarity.terms, names, strict=False)) if pair[0] != pair[1]
-        ]
-        difference = (
-            f"the first to differ is column {differ[0]}" if differ else "one is a prefix of the other"
-        )
+        differ = [i for i, pair in enumerate(zip(similarity.terms, names, strict=False)) if pair[0] != pair[1]]
+        difference = f"the first to differ is column {differ[0]}" if differ else "one is a prefix of the other"
         raise ValueError(
             f"term_similarity is for {len(similarity.terms)} other terms than the {len(names)} of the vocabulary "
             f"({difference}): make it with term_similarity(vocabulary.terms, ...)"

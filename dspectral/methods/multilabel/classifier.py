@@ -261,9 +261,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.classes_ = classes
         return self
 
-    def _check_data(
-        self, X: RowsLike, y: "RowsLike | None", settings: Settings
-    ) -> tuple[LabeledStreams, NDArray[Any]]:
+    def _check_data(self, X: RowsLike, y: "RowsLike | None", settings: Settings) -> tuple[LabeledStreams, NDArray[Any]]:
         """Return documents and labels as streams, and the names of the labels."""
         self.random_state_ = settings.seed
         X = validate_documents(self, X, reset=True)
@@ -343,7 +341,5 @@ class MomentMultiLabelClassifier(LabelPrediction):
 def _n_numbers_per_label(data: LabeledStreams, settings: Settings) -> int:
     """Return the number of model parameters of each label."""
     max_words = max_own_words(data.n_labels)
-    n_features = min(max_words, data.n_words) + 2 * min(settings.rank, data.n_words) * (
-        data.n_words > max_words
-    )
+    n_features = min(max_words, data.n_words) + 2 * min(settings.rank, data.n_words) * (data.n_words > max_words)
     return min(settings.n_states, data.n_words) + (n_features + 1 if settings.rank else 0)

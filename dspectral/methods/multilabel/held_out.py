@@ -51,16 +51,12 @@ def select_scoring(leading: FirstPassResult, model: LabelModel, settings: Settin
     n = min(n, max(MIN_DOCUMENTS, MAX_COEFFICIENTS // n_labels))
     if n < MIN_DOCUMENTS:
         plain = np.tile([0.0, 1.0], (n_labels, 1))
-        return Scoring(
-            candidates[0], regression, plain, 0, plain if n_labels <= MAX_CALIBRATED_LABELS else None
-        )
+        return Scoring(candidates[0], regression, plain, 0, plain if n_labels <= MAX_CALIBRATED_LABELS else None)
     if regression.rates.sum() >= MANY_LABELS and len({candidate.odds_alpha for candidate in candidates}) > 1:
         candidates = (MANY_LABELS_SCORING, *candidates)
     held_out = LeaveOneOut.from_sample(leading, regression, model, settings, n)
     has_positives = regression.rates * n >= 1.0  # at least one expected positive document
-    ridges = {
-        alpha: held_out.ridge(alpha) for alpha in dict.fromkeys(candidate.alpha for candidate in candidates)
-    }
+    ridges = {alpha: held_out.ridge(alpha) for alpha in dict.fromkeys(candidate.alpha for candidate in candidates)}
     gains, common = _candidate_gains(held_out, candidates, ridges, has_positives)
     best = candidates[one_standard_error_rule(gains)]
     odds = held_out.odds(best.odds_alpha)

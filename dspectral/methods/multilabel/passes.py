@@ -158,9 +158,7 @@ def _solver_options(data: LabeledStreams, settings: Settings) -> SVDOptions:
     options = SVDOptions(k, solver=solver, sketch_size=SKETCH_SIZE, seed=settings.seed, dtype=data.dtype)
     if settings.distinct:
         # Subtracting the diagonal reorders the eigenvalues, so all directions of the sketch are needed.
-        options = options._replace(
-            n_components=max_rank if solver == "gram" else min(max_rank, options.n_sketch_rows)
-        )
+        options = options._replace(n_components=max_rank if solver == "gram" else min(max_rank, options.n_sketch_rows))
     return options
 
 
@@ -198,9 +196,7 @@ def _whitening_axes(
         # The bound is the rest of the trace; it only holds for a positive semidefinite moment, with its diagonal.
         axes, values = sketch.leading(k, off_diagonal=sketch.total if settings.distinct else None)
         residual = max(0.0, sketch.energy - float(values.sum()))
-        certificate = (
-            None if settings.distinct else Certificate(residual, residual / max(sketch.energy, 1e-300))
-        )
+        certificate = None if settings.distinct else Certificate(residual, residual / max(sketch.energy, 1e-300))
     elif settings.distinct and isinstance(sketch, Moments):
         values, vectors = eigh_descending(sketch.gram - np.diag(sketch.total))
         axes = fix_signs(np.ascontiguousarray(vectors.T, dtype=options.dtype))
@@ -273,8 +269,7 @@ def second_pass(
         R = (vectors / np.sqrt(values)) @ vectors.T
         inverse = (vectors * np.sqrt(values)) @ vectors.T
     forward, backward = (
-        side @ rotation.astype(side.dtype)
-        for side, rotation in zip(leading.whitening, (R, inverse), strict=True)
+        side @ rotation.astype(side.dtype) for side, rotation in zip(leading.whitening, (R, inverse), strict=True)
     )
     T = contract(symmetric_tensor_from_pairs(moments.third / moments.triples), R)
     tensor = DECOMPOSITIONS[settings.tensor](T, seed=settings.seed)

@@ -208,9 +208,7 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
         """
         check_is_fitted(self)
         n = min(check_integer("n", n, at_least=1), len(self.classes_))
-        return self._map(
-            partial(self._scorer.top_labels, n=n), X, len(self.classes_), "rank", sparse_output=True
-        )
+        return self._map(partial(self._scorer.top_labels, n=n), X, len(self.classes_), "rank", sparse_output=True)
 
     def predict(self, X: RowsLike) -> Any:
         """Return the predicted labels: above a probability of 0.5, or a fixed number of best labels.
@@ -230,9 +228,7 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
         """
         check_is_fitted(self)
         if self.label_scales_ is not None and self.labels_each_ is None:
-            predicted = self._map(
-                self._scorer.select_likely, X, len(self.classes_), "predict", sparse_output=True
-            )
+            predicted = self._map(self._scorer.select_likely, X, len(self.classes_), "predict", sparse_output=True)
         else:  # normalized scores have no common threshold
             n = round(float(self.label_totals_.sum()) / self.n_documents_)
             best = self.top_labels(X, max(1, self.labels_each_ or n))
@@ -242,9 +238,7 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
         dense = self.indicator_dtype_ is not None and not is_lazy(predicted)
         return predicted.toarray().astype(self.indicator_dtype_) if dense else predicted
 
-    def score(
-        self, X: RowsLike, y: "RowsLike | None" = None, sample_weight: ArrayLike | None = None
-    ) -> float:
+    def score(self, X: RowsLike, y: "RowsLike | None" = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the subset accuracy: the share of documents with exactly the true labels predicted.
 
         Parameters
@@ -293,9 +287,7 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
         check_is_fitted(self)
         columns = self.word_distributions_, self.label_distributions_
         best = [np.argsort(-values, axis=0, kind="stable")[:10].T for values in columns]
-        return [
-            LabelTopic(float(weight), *ids) for weight, *ids in zip(self.state_weights_, *best, strict=True)
-        ]
+        return [LabelTopic(float(weight), *ids) for weight, *ids in zip(self.state_weights_, *best, strict=True)]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -318,9 +310,7 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
             self.own_words_, self.directions_, self.linear_, self.state_share_, counts, self.label_scales_,
         )  # fmt: skip
 
-    def _map(
-        self, function: Callable[[Any], Rows], X: RowsLike, n_columns: int, name: str, **options: Any
-    ) -> Any:
+    def _map(self, function: Callable[[Any], Rows], X: RowsLike, n_columns: int, name: str, **options: Any) -> Any:
         X = validate_documents(self, X, reset=False)
         dtype = self.log_words_.dtype
         return map_rows(X, function, n_columns=n_columns, dtype=dtype, name=name, **options)

@@ -12,9 +12,7 @@ TensorMethod = Literal["auto", "power", "batches", "diagonalise"]
 N_STATES = 50
 """Number of states for ``"auto"``."""
 CANDIDATES = tuple(
-    ScoringWeights(odds_alpha, weight, 3.0)
-    for weight in (5.0, 200.0)
-    for odds_alpha in (0.2, 0.1, 0.05, 0.4, 0.02)
+    ScoringWeights(odds_alpha, weight, 3.0) for weight in (5.0, 200.0) for odds_alpha in (0.2, 0.1, 0.05, 0.4, 0.02)
 ) + tuple(ScoringWeights(0.2, weight, 3.0, states) for states in (1.0, 0.5, 0.75) for weight in (5.0, 200.0))
 """Candidates of model selection, in order of preference on ties."""
 
@@ -70,9 +68,7 @@ class Settings(NamedTuple):
         check_option("moments", recipe.moments, ("paper", "unbiased"))
         check_option("tensor", recipe.tensor, ("auto", "power", "batches", "diagonalise"))
         allow_fewer_states = isinstance(estimator.n_states, str) and estimator.n_states == "auto"
-        n_states = check_integer(
-            "n_states", N_STATES if allow_fewer_states else estimator.n_states, at_least=1
-        )
+        n_states = check_integer("n_states", N_STATES if allow_fewer_states else estimator.n_states, at_least=1)
         rank = n_states if estimator.correction_rank is None else estimator.correction_rank
         candidates = CANDIDATES
         if not (isinstance(recipe.alpha, str) and recipe.alpha == "auto"):
@@ -80,9 +76,7 @@ class Settings(NamedTuple):
             if alpha <= 0:
                 raise ValueError(f"alpha={recipe.alpha} must be above 0")
             candidates = tuple(
-                candidate._replace(odds_alpha=alpha)
-                for candidate in CANDIDATES
-                if candidate.odds_alpha == 0.2
+                candidate._replace(odds_alpha=alpha) for candidate in CANDIDATES if candidate.odds_alpha == 0.2
             )
         return cls(
             n_states,

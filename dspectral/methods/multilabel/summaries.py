@@ -75,9 +75,7 @@ class FirstMoments(NamedTuple):
         length = words.astype(np.float64) @ np.ones(words.shape[1])
         sizes = np.diff(words.indptr)
         # Exclude held-out documents from the directions, else model selection would be biased.
-        is_training = (
-            hash_rows(words).astype(np.float64) > bounds.share * 2.0**64 if rank else np.ones(len(sizes))
-        )
+        is_training = hash_rows(words).astype(np.float64) > bounds.share * 2.0**64 if rank else np.ones(len(sizes))
         unit = np.repeat(is_training / np.sqrt(np.maximum(1, sizes)), sizes)
         sampled, values = slice(0), words  # held-out documents keep their weights
         if bounds.n_documents:
@@ -88,9 +86,7 @@ class FirstMoments(NamedTuple):
             np.bincount(words.indices, minlength=words.shape[1]),
             np.bincount(words.indices, weights=unit, minlength=words.shape[1]).astype(np.float64),
             np.bincount(Y.indices, minlength=Y.shape[1]),
-            label_range(
-                words, sparse.csr_array(sparse.diags_array(is_training.astype(Y.dtype)) @ Y), rank, seed
-            ),
+            label_range(words, sparse.csr_array(sparse.diags_array(is_training.astype(Y.dtype)) @ Y), rank, seed),
             DocumentSample.from_block(values[sampled], Y[sampled], bounds=bounds),
         )
 
@@ -218,9 +214,7 @@ class RegressionSums(NamedTuple):
         )
         return cls(
             gram,
-            np.concatenate(
-                [word_label_products, sparse_products.transpose_times(Y, direction_features)], axis=1
-            ),
+            np.concatenate([word_label_products, sparse_products.transpose_times(Y, direction_features)], axis=1),
         )
 
     def merge(self, *others: Self) -> Self:

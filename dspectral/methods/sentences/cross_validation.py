@@ -29,9 +29,7 @@ class Choice(NamedTuple):
     scores: float = 0.0
 
 
-def fit_svm(
-    features: CSRRows, y: NDArray[Any], C: float, settings: dict[str, Any], tol: float = 0.01
-) -> LinearSVC:
+def fit_svm(features: CSRRows, y: NDArray[Any], C: float, settings: dict[str, Any], tol: float = 0.01) -> LinearSVC:
     """Fit the Crammer-Singer SVM with a given seed and class weights."""
     columns = _columns_in_use(features)
     svm = _fit_compact(_select_columns(features, columns), y, C, settings, tol)
@@ -123,9 +121,7 @@ def weigh_blocks(blocks: list[CSRRows], choice: Choice) -> CSRRows:
     return sparse.csr_array(sparse.hstack(weighted, format="csr"))
 
 
-def folds(
-    y: NDArray[Any], n_folds: int, seed: int, max_held_out: int = 3000
-) -> Iterator[tuple[IntArray, IntArray]]:
+def folds(y: NDArray[Any], n_folds: int, seed: int, max_held_out: int = 3000) -> Iterator[tuple[IntArray, IntArray]]:
     """Yield train and test rows of stratified folds; one fold of ``max_held_out`` rows if there are many rows."""
     order = np.random.default_rng(seed).permutation(len(y))
     # Sort by label and deal in turn, so that each fold gets its share of every label.

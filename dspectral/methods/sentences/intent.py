@@ -366,9 +366,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         results = [
             (
                 half,
-                *self._choose(
-                    self._feature_blocks(texts, half), y, candidates, always_score=len(choices) > 1
-                ),
+                *self._choose(self._feature_blocks(texts, half), y, candidates, always_score=len(choices) > 1),
             )
             for half, candidates in choices.items()
         ]
@@ -419,13 +417,9 @@ def check_labels(y: ArrayLike, n_texts: int) -> NDArray[Any]:
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}, but must have one label per sentence: ({n_texts},)")
     if len(labels) != n_texts:
-        raise ValueError(
-            f"X has {n_texts} sentences, but y has {len(labels)} labels: pass one label per sentence"
-        )
+        raise ValueError(f"X has {n_texts} sentences, but y has {len(labels)} labels: pass one label per sentence")
     if labels.dtype.kind == "O":
-        raise ValueError(
-            f"label {labels.tolist().index(None)} of y is None: pass an intent, or drop the sentence"
-        )
+        raise ValueError(f"label {labels.tolist().index(None)} of y is None: pass an intent, or drop the sentence")
     check_classification_targets(labels)
     return labels
 

@@ -99,9 +99,7 @@ class WordVectorRepresentation(SentenceFeatures):
         is_finite = np.isfinite(vectors).all(axis=1)
         if not is_finite.all():
             word = words.text(int(np.argmin(is_finite))).decode()
-            raise ValueError(
-                f"the vector of {word!r} has NaN or infinity: remove the word, or pass finite numbers"
-            )
+            raise ValueError(f"the vector of {word!r} has NaN or infinity: remove the word, or pass finite numbers")
         self.n_components_ = vectors.shape[1]
         return self
 

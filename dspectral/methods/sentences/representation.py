@@ -292,9 +292,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         self.recipe = recipe
 
     @tracked_fit
-    def fit(
-        self, X: "TextsOrCounts | TextFiles", y: object = None, *, checkpoints: CheckpointPath = None
-    ) -> Self:
+    def fit(self, X: "TextsOrCounts | TextFiles", y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
         """Compute a vector for each word of unlabeled sentences.
 
         Parameters
@@ -360,9 +358,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         """
         check_is_fitted(self)
         embed_block = partial(_embed_block, weighting=self._presence, projection=self.projection_)
-        Z = map_rows(
-            self._count_words(X), embed_block, n_columns=self._embedding_size, dtype=np.float32, name="embed"
-        )
+        Z = map_rows(self._count_words(X), embed_block, n_columns=self._embedding_size, dtype=np.float32, name="embed")
         return Z if out is None else write_rows(Z, out)
 
     def _compute_half(self, X: TextColumn, kind: HalfKind) -> CSRRows:
@@ -431,9 +427,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         # Each word has the weight df**-0.5, and each sentence unit length, so that long sentences do not dominate.
         weighting = Weighting("binary", frequency**-0.5, words, "l2")
         weigh = partial(_weigh, weighting=weighting, n_columns=width)
-        weighted = map_rows(
-            counts, weigh, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
-        )
+        weighted = map_rows(counts, weigh, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh")
         # projection_ has single precision, so the solver needs no more.
         recipe = self._recipe
         options = SVDOptions(
@@ -455,9 +449,7 @@ def _embed_block(rows: Rows, *, weighting: Weighting, projection: NDArray[np.flo
 def _weigh(rows: Rows, *, weighting: Weighting, n_columns: int) -> CSRRows:
     # Columns after those of the words are empty.
     weighted = weighting.apply(sparse.csr_array(rows))
-    return sparse.csr_array(
-        (weighted.data, weighted.indices, weighted.indptr), shape=(rows.shape[0], n_columns)
-    )
+    return sparse.csr_array((weighted.data, weighted.indices, weighted.indptr), shape=(rows.shape[0], n_columns))
 
 
 def _document_frequency(counts: Any) -> tuple[NDArray[np.int64], int, int]:

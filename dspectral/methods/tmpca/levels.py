@@ -89,9 +89,7 @@ def _sum_moments(state: LevelState) -> Moments:
     """Return the moments of the concatenated vectors of the next level, in one pass."""
     blocks, trees = state.stream.blocks, state.stream.trees
     if state.axes or trees.table is None or trees.arity != PAIR_ARITY:
-        return summarize(
-            blocks, summarize_block=partial(level_moments, trees=trees, axes=state.axes), name="moments"
-        )
+        return summarize(blocks, summarize_block=partial(level_moments, trees=trees, axes=state.axes), name="moments")
     # Sums over distinct pairs instead of tokens do not depend on the blocks, and multiply each vector once.
     count_pairs = partial(TokenPairCounts.from_block, n_types=len(trees.table), length=trees.length)
     pair_counts = summarize(blocks, summarize_block=count_pairs, name="pairs")

@@ -28,9 +28,7 @@ def truncate_sentences(sentences: Sentences, n_types: int, length: int) -> tuple
     ids = sentences.ids
     if len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         wrong = int(ids.min() if ids.min() < 0 else ids.max())
-        raise ValueError(
-            f"X has word type {wrong}, but types must be from 0 to {n_types - 1}: check the corpus"
-        )
+        raise ValueError(f"X has word type {wrong}, but types must be from 0 to {n_types - 1}: check the corpus")
     full = np.diff(sentences.offsets)
     sizes = np.minimum(full, length)
     return ids[positions(full) < length], sizes
@@ -172,9 +170,7 @@ def concatenate_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) 
     return out.reshape(len(out), -1)
 
 
-def pool_levels(
-    leaves: Nodes, trees: Trees, axes: Sequence[FloatArray], *, sliding: bool = False
-) -> FloatArray:
+def pool_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray], *, sliding: bool = False) -> FloatArray:
     """Return the first node of each level, and the mean, minimum and maximum over its nodes.
 
     Shapes: `axes` (k, arity * d); returns (n_trees, 4 * (n_dimensions + k * n_levels)).

@@ -63,13 +63,7 @@ class Stream(NamedTuple):
 
 def is_token_lists(X: object) -> bool:
     """Return whether X is lists of tokens, rather than a corpus or an array of numbers."""
-    if (
-        is_corpus(X)
-        or is_lazy(X)
-        or is_sparse(X)
-        or hasattr(X, "columns")
-        or len(getattr(X, "shape", ())) > 2
-    ):
+    if is_corpus(X) or is_lazy(X) or is_sparse(X) or hasattr(X, "columns") or len(getattr(X, "shape", ())) > 2:
         return False
     return getattr(getattr(X, "dtype", None), "kind", "O") not in "biufcV"
 
@@ -114,9 +108,7 @@ def _stream_from_array(X: Any, settings: TreeSettings) -> Stream:
     if X.dtype.kind not in "biuf":
         raise ValueError(f"X has dtype {X.dtype}, but must be numeric")
     if lazy and any(len(sizes) > 1 for sizes in X.chunks[1:]):
-        raise ValueError(
-            "X has several chunks along axis 1 or 2, but must have one: X.rechunk({1: -1, 2: -1})"
-        )
+        raise ValueError("X has several chunks along axis 1 or 2, but must have one: X.rechunk({1: -1, 2: -1})")
     if lazy and np.isnan(X.chunks[0]).any():
         raise ValueError("X has chunks of unknown size, but they must be known: call X.compute_chunk_sizes()")
     # One row for each sentence, without a copy.
@@ -179,9 +171,7 @@ def _words_and_vectors(vectors: WordVectors) -> tuple[list[str], FloatArray]:
         words, matrix = vectors.words_, vectors.vectors_
     else:
         kind = type(vectors).__name__
-        raise ValueError(
-            f"vectors is a {kind}, but must be a fitted WordEmbedding, a pair (words, matrix), or None"
-        )
+        raise ValueError(f"vectors is a {kind}, but must be a fitted WordEmbedding, a pair (words, matrix), or None")
     if isinstance(words, Documents):
         words = [words.text(i).decode(errors="replace") for i in range(words.n_documents)]
     # Single precision is kept, which halves the memory.

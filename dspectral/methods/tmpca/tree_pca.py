@@ -38,9 +38,7 @@ from dspectral.types import CheckpointPath
     }
 )
 @register_class
-class TreePCA(
-    RunPlanMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class TreePCA(RunPlanMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Tree-structured multilinear principal component analysis (TMPCA) of sequences of vectors.
 
     A sentence is a sequence of N = P^L vectors. Each of L levels concatenates P neighbors and projects them on their

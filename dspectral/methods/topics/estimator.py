@@ -212,9 +212,7 @@ class Topics(
         counts, n_counted = self._learn_columns(X if documents is None else documents, terms)
         rows = self._weigh_rows(counts)
         self.random_state_ = resolve_seed(self.random_state)
-        options = SVDOptions(
-            n_topics, n_passes=N_PASSES, seed=self.random_state_, dtype=get_row_dtype(rows.dtype)
-        )
+        options = SVDOptions(n_topics, n_passes=N_PASSES, seed=self.random_state_, dtype=get_row_dtype(rows.dtype))
         engine.expect_passes(n_block_reads(rows, options) + 2, replaces=True)
         result = spectrum(rows, options)
         singular_values = np.sqrt(result.values)
@@ -332,9 +330,7 @@ class Topics(
             sums = TopicSums(model.components_, shares, model.document_cosines_, rows)
             axes = TopicAxes(model.axes_, model.singular_values_, model.rotation_)
             parts.append(
-                PlacedTopics.from_arrays(
-                    sums, axes, model.idf_, model.n_documents_, columns, len(merged.columns_)
-                )
+                PlacedTopics.from_arrays(sums, axes, model.idf_, model.n_documents_, columns, len(merged.columns_))
             )
         first, second = parts
         sums, axes, merged.idf_ = merge_topics(first, second, n_rows, self.n_top_documents, min_cosine)
@@ -412,13 +408,9 @@ class Topics(
         """
         return self._map_documents(X, _project_block, "coordinates", out)
 
-    def _map_documents(
-        self, X: TextsOrCounts, function: Callable[..., FloatArray], name: str, out: str | None
-    ) -> Any:
+    def _map_documents(self, X: TextsOrCounts, function: Callable[..., FloatArray], name: str, out: str | None) -> Any:
         check_is_fitted(self)
-        counts = (
-            self._count_words(as_documents(X)) if _is_text_column(X) else validate_rows(self, X, reset=False)
-        )
+        counts = self._count_words(as_documents(X)) if _is_text_column(X) else validate_rows(self, X, reset=False)
         axes = TopicAxes(self.axes_, self.singular_values_, self.rotation_)
         apply_to_block = partial(function, weighting=self.weighting, axes=axes)
         Z = engine.map_rows(counts, apply_to_block, n_columns=len(self.components_), name=name)
@@ -459,9 +451,7 @@ class Topics(
         """
         check_is_fitted(self)
         results = []
-        for topic, (rows, cosines) in enumerate(
-            zip(self.document_rows_, self.document_cosines_, strict=True)
-        ):
+        for topic, (rows, cosines) in enumerate(zip(self.document_rows_, self.document_cosines_, strict=True)):
             texts = [None] * len(rows) if self.document_texts_ is None else self.document_texts_[topic]
             documents = zip(rows.tolist(), cosines.tolist(), texts, strict=False)
             results.append([TopDocument(*document) for document in documents if document[0] >= 0][:n])
@@ -495,12 +485,8 @@ class Topics(
         if is_store:
             frequency, n_rows = X.document_frequency, X.n_rows
         else:
-            n_rows, frequency = engine.summarize(
-                rows, summarize_block=count_document_frequencies, name="count"
-            )
-        min_documents, max_documents = VocabularySettings(min_df=self.min_df, max_df=self.max_df).limits(
-            n_rows
-        )
+            n_rows, frequency = engine.summarize(rows, summarize_block=count_document_frequencies, name="count")
+        min_documents, max_documents = VocabularySettings(min_df=self.min_df, max_df=self.max_df).limits(n_rows)
         is_used = (frequency >= max(min_documents, 1)) & (frequency <= max_documents)
         names: dict[int, str] = {}
         if terms is not None:
@@ -541,9 +527,7 @@ class Topics(
         """Return the weighted rows: lazily for lazy counts."""
         weigh_block = partial(_weigh_block, weighting=self.weighting)
         n_columns, dtype = len(self.columns_), get_row_dtype(counts.dtype)
-        return engine.map_rows(
-            counts, weigh_block, n_columns=n_columns, dtype=dtype, sparse_output=True, name="weigh"
-        )
+        return engine.map_rows(counts, weigh_block, n_columns=n_columns, dtype=dtype, sparse_output=True, name="weigh")
 
     def _count_words(self, documents: Documents) -> CSRRows:
         """Return the counts of words in new texts, counted as in ``fit``."""
@@ -551,9 +535,7 @@ class Topics(
             return hash_documents(documents, self.hashing_)
         settings = self.vocabulary_settings_
         if settings is None or self.words_ is None:
-            raise ValueError(
-                "X must be counts, not texts: the model was fitted on counts without names of words"
-            )
+            raise ValueError("X must be counts, not texts: the model was fitted on counts without names of words")
         index = TermIndex.from_terms(Documents.from_strings(self.words_))
         counts = encode_documents(
             documents, index, settings.ngram_range, settings.lowercase, settings.tokenizer, settings.normalize
@@ -578,9 +560,7 @@ class Topics(
     def _term_names(self) -> "Terms | None":
         if self.words_ is None:
             return None
-        return {
-            column: word for column, word in zip(self.columns_.tolist(), self.words_, strict=True) if word
-        }
+        return {column: word for column, word in zip(self.columns_.tolist(), self.words_, strict=True) if word}
 
     @property
     def _n_features_out(self) -> int:
@@ -623,9 +603,7 @@ def _join_columns(first: Topics, second: Topics) -> tuple[Topics, tuple[IntArray
     if is_same and first.n_features_in_ == second.n_features_in_:
         merged.columns_ = np.union1d(first.columns_, second.columns_)
         if first.words_ is not None:
-            merged.words_ = [
-                names.get(column) or other_names.get(column, "") for column in merged.columns_.tolist()
-            ]
+            merged.words_ = [names.get(column) or other_names.get(column, "") for column in merged.columns_.tolist()]
         columns = merged.columns_
         return merged, (np.searchsorted(columns, first.columns_), np.searchsorted(columns, second.columns_))
     if first.hashing_ is not None or first.words_ is None or second.words_ is None:

@@ -83,9 +83,7 @@ def merge_topics(
     first, second = first.renumber(np.arange(len(first.directions)), k), second.renumber(numbers, k)
     sums = first.sums.keep_nearest(n_nearest).merge(second.sums)
     # The polar factor of the directions is the nearest set of orthonormal axes.
-    left, values, right = scipy.linalg.svd(
-        normalize_rows(first.directions + second.directions), full_matrices=False
-    )
+    left, values, right = scipy.linalg.svd(normalize_rows(first.directions + second.directions), full_matrices=False)
     rank = int(np.sum(values > np.finfo(np.float32).eps * values[0]))
     components = right[:rank]
     energy = sum(np.square(part.factor @ components.T).sum(axis=0) for part in (first, second))

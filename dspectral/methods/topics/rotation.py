@@ -27,9 +27,7 @@ def find_varimax_rotation(scores: FloatArray) -> NDArray[np.float64]:
     for _ in range(MAX_STEPS):
         rotated = scores @ rotation
         squares = rotated**2
-        left, values, right = np.linalg.svd(
-            scores.T @ (rotated * (squares - squares.sum(axis=0) / max(n, 1)))
-        )
+        left, values, right = np.linalg.svd(scores.T @ (rotated * (squares - squares.sum(axis=0) / max(n, 1))))
         rotation = left @ right
         if values.sum() <= criterion * (1 + MIN_GAIN):
             break
@@ -49,9 +47,7 @@ class TopicAxes(NamedTuple):
         """Return the cosines (n, k) of projected rows with topics; zeros for rows without a projection."""
         points = np.asarray(coordinates, dtype=np.float64)
         lengths = np.linalg.norm(points, axis=1, keepdims=True)
-        return np.asarray(
-            np.divide(points, lengths, out=np.zeros_like(points), where=lengths > 0) @ self.rotation
-        )
+        return np.asarray(np.divide(points, lengths, out=np.zeros_like(points), where=lengths > 0) @ self.rotation)
 
     def coordinates(self, rows: CSRRows) -> FloatArray:
         """Return the coordinates of weighted rows (n, d) along the singular vectors, shape (n, k)."""
@@ -86,9 +82,7 @@ class TopicSums(NamedTuple):
     nearest: NDArray[np.int64]
 
     @classmethod
-    def from_block(
-        cls, rows: CSRRows, numbers: NDArray[np.int64], *, axes: TopicAxes, n_nearest: int
-    ) -> Self:
+    def from_block(cls, rows: CSRRows, numbers: NDArray[np.int64], *, axes: TopicAxes, n_nearest: int) -> Self:
         """Summarize one block of weighted rows and their row numbers."""
         coordinates = np.asarray(axes.coordinates(rows), dtype=np.float64)
         cosines = axes.cosines(coordinates)
@@ -123,8 +117,7 @@ class TopicSums(NamedTuple):
         words = sum((part.words for part in others), self.words)
         share = sum((part.share for part in others), self.share)
         documents = (
-            np.concatenate([getattr(part, name) for part in summaries], axis=1)
-            for name in ("cosines", "nearest")
+            np.concatenate([getattr(part, name) for part in summaries], axis=1) for name in ("cosines", "nearest")
         )
         return type(self)(words, share, *documents).keep_nearest(self.nearest.shape[1])
 

@@ -166,9 +166,7 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
             id_options = read_options._replace(field=id_field, text_field=field)
             ids = open_text(sources, id_options, is_ids=True)  # split into the same byte ranges as the texts
     provenance |= {"keep_texts": True} if keep_texts else {}
-    with open_writer(
-        store, storage_options, provenance, append=append, fingerprints=text.fingerprints
-    ) as writer:
+    with open_writer(store, storage_options, provenance, append=append, fingerprints=text.fingerprints) as writer:
         return _build(writer, text, settings, keep, ids)
 
 
@@ -203,9 +201,7 @@ def _build(
     return finish_store(writer, blocks)
 
 
-def _resolve_settings(
-    hashing: HashingSettings | HasSettings | None, vocabulary: VocabularySettings | None
-) -> Settings:
+def _resolve_settings(hashing: HashingSettings | HasSettings | None, vocabulary: VocabularySettings | None) -> Settings:
     if vocabulary is not None and hashing is not None:
         raise ValueError("hashing and vocabulary exclude each other: pass one of them")
     if not isinstance(vocabulary, VocabularySettings | None):
@@ -286,15 +282,11 @@ def _resolve_keep_terms(
         return keep_terms
     stored_keep_terms = finished.provenance.get(KEEP_TERMS)
     if keep_terms not in (None, stored_keep_terms):
-        raise StoreError(
-            f"keep_terms={keep_terms} must be {stored_keep_terms}, the setting of store {store}, or None"
-        )
+        raise StoreError(f"keep_terms={keep_terms} must be {stored_keep_terms}, the setting of store {store}, or None")
     return stored_keep_terms
 
 
-def _write_ids(
-    writer: StoreWriter, blocks: Sequence[BlockInfo], ranges: Sequence[Any], ids: TextInput | None
-) -> None:
+def _write_ids(writer: StoreWriter, blocks: Sequence[BlockInfo], ranges: Sequence[Any], ids: TextInput | None) -> None:
     """Write the ids of all blocks: from one pass over files, or from saved texts."""
     sizes: dict[int, list[tuple[str, int]]] = {}
     for block in blocks:
@@ -304,9 +296,7 @@ def _write_ids(
     if ids is not None:
         read = partial(
             read_file_range,
-            read_options=ids.read_options._replace(
-                block_bytes=MAX_DOCUMENT_BYTES, size_limit=DEFAULT_SIZE_LIMIT
-            ),
+            read_options=ids.read_options._replace(block_bytes=MAX_DOCUMENT_BYTES, size_limit=DEFAULT_SIZE_LIMIT),
         )
         ranges, source_name = ids.ranges, ids.source_names
     runs = [sizes.get(number, []) for number in range(len(ranges))]

@@ -154,9 +154,7 @@ def build_corpus(  # noqa: PLR0913  options of the reader
         normalize=normalize is not None,
         clean=check_clean(clean),
     )
-    with open_writer(
-        store, storage_options, provenance, append=False, fingerprints=text.fingerprints
-    ) as writer:
+    with open_writer(store, storage_options, provenance, append=False, fingerprints=text.fingerprints) as writer:
         return _build(writer, text, cut, min_count)
 
 

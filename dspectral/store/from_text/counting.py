@@ -64,15 +64,11 @@ def count_terms(
         )
     # Tasks return only numbers of documents; the tables stay in the store and are merged by one task per partition.
     names = [
-        f"{scratch}/{number:06d}/{part}"
-        for number, n_blocks in enumerate(block_sizes)
-        for part in range(len(n_blocks))
+        f"{scratch}/{number:06d}/{part}" for number, n_blocks in enumerate(block_sizes) for part in range(len(n_blocks))
     ]
     n_documents = sum(sum(n_blocks) for n_blocks in block_sizes)
     if not n_documents:
-        raise ValueError(
-            f"no document at all in {', '.join(sorted({file_range.url for file_range in ranges}))}"
-        )
+        raise ValueError(f"no document at all in {', '.join(sorted({file_range.url for file_range in ranges}))}")
     return names, n_documents
 
 

@@ -110,9 +110,7 @@ class DocumentSizeLimit(NamedTuple):
         return Documents.from_strings(texts)
 
 
-def warn_long_documents(
-    size_limit: DocumentSizeLimit, count: int, positions: list[str], *, stacklevel: int
-) -> None:
+def warn_long_documents(size_limit: DocumentSizeLimit, count: int, positions: list[str], *, stacklevel: int) -> None:
     """Warn about documents that were skipped or truncated."""
     action = "read as empty" if size_limit.treatment == "skip" else "truncated"
     shown_positions = "; ".join(positions) + ("; ..." if count > len(positions) else "")
@@ -288,9 +286,7 @@ def count_lone_returns(data: bytes) -> int:
     return int(np.count_nonzero(text[np.minimum(returns + 1, len(text) - 1)] != ord("\n")))
 
 
-def read_whole_file(
-    file: IO[bytes], url: str, size_limit: DocumentSizeLimit, encoding: str | None
-) -> LineChunk:
+def read_whole_file(file: IO[bytes], url: str, size_limit: DocumentSizeLimit, encoding: str | None) -> LineChunk:
     """Read a file as one document."""
     max_bytes = len(BYTE_ORDER_MARK) + size_limit.n_bytes + 1
     parts: list[bytes] = []
@@ -394,9 +390,7 @@ def check_utf8(chunk: LineChunk, errors: str) -> LineChunk:
         if errors == "replace":
             return chunk._replace(data=chunk.data.decode(errors="replace").encode())
         other = "utf-16" if not chunk.byte and chunk.data[:2] in (b"\xff\xfe", b"\xfe\xff") else "cp1252"
-        fault = (
-            f"invalid UTF-8 ({error.reason}); use errors='replace', or another encoding=, such as {other!r}"
-        )
+        fault = f"invalid UTF-8 ({error.reason}); use errors='replace', or another encoding=, such as {other!r}"
         raise chunk.error(error.start, fault) from error
     return chunk
 

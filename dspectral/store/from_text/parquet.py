@@ -32,14 +32,10 @@ def count_row_groups(url: str, options: dict[str, Any], field: str, *, allow_num
     with _open(url, options) as file:
         schema = file.schema_arrow
         if schema.names.count(field) != 1:
-            raise ValueError(
-                f"{url} must have one column {field!r}, but its columns are {', '.join(schema.names)}"
-            )
+            raise ValueError(f"{url} must have one column {field!r}, but its columns are {', '.join(schema.names)}")
         kind = schema.field(field).type
         if not (_holds_strings(kind) or (allow_numbers and _import_arrow().types.is_integer(kind))):
-            raise ValueError(
-                f"{url}: column {field!r} has type {kind}, but must hold strings: name another field"
-            )
+            raise ValueError(f"{url}: column {field!r} has type {kind}, but must hold strings: name another field")
         return int(file.num_row_groups)
 
 
@@ -50,9 +46,7 @@ def iter_parquet_records(
     with _open(url, options) as file:
         names, row = file.schema_arrow.names, 0
         if lacking := [field for field in fields if names.count(field) != 1]:
-            raise ValueError(
-                f"{url} must have one column {lacking[0]!r}, but its columns are {', '.join(names)}"
-            )
+            raise ValueError(f"{url} must have one column {lacking[0]!r}, but its columns are {', '.join(names)}")
         for batch in file.iter_batches(row_groups=[group], columns=list(fields), batch_size=_ROWS):
             for number, record in enumerate(batch.to_pylist(), start=row):
                 yield f"{url}, row group {group}, row {number}", record
@@ -80,9 +74,7 @@ def read_row_group(url: str, group: int, field: str, read_options: ReadOptions) 
                 null = int(np.flatnonzero(strings.is_null().to_numpy(zero_copy_only=False))[0])
                 raise ValueError(f"{position} {numbers[null]}: column {field!r} holds a null, not a string")
             checked = _wrap_buffers(_validate_utf8(strings, position, numbers, read_options.errors))
-            yield read_options.size_limit.apply(
-                checked, partial(_describe_row, position=position, numbers=numbers)
-            )
+            yield read_options.size_limit.apply(checked, partial(_describe_row, position=position, numbers=numbers))
 
 
 def _describe_row(i: int, *, position: str, numbers: IntArray) -> str:
@@ -106,9 +98,7 @@ def _cast_to_strings(column: "pa.Array") -> "pa.Array":
     return column.cast(_import_arrow().large_string(), safe=False)
 
 
-def _get_batch_rows(
-    file: "ParquetFile", group: int, field: str, size_limit: DocumentSizeLimit, position: str
-) -> int:
+def _get_batch_rows(file: "ParquetFile", group: int, field: str, size_limit: DocumentSizeLimit, position: str) -> int:
     """Return the batch size for a row group from its average row size; raise if rows must exceed the size limit."""
     metadata = file.metadata.row_group(group)
     paths = [metadata.column(i).path_in_schema for i in range(metadata.num_columns)]

@@ -72,9 +72,7 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
             file,
             file_range.url,
             chunk_bytes=min(read_options.block_bytes, LINE_CHUNK_BYTES),
-            size_limit=line_size_limit._replace(treatment="error")
-            if file_range.format == "csv"
-            else line_size_limit,
+            size_limit=line_size_limit._replace(treatment="error") if file_range.format == "csv" else line_size_limit,
             encoding=narrow_encoding,
             empty=_empty_record(file_range, narrow_encoding),
             keep_returns=file_range.format == "csv",
@@ -95,9 +93,7 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
                 texts, file_range.url, file_range.column, file_range.delimiter, read_options, text_column
             )
             return
-        for chunk in (
-            skip_header(texts, read_options) if file_range.format == "tsv" and not file_range.start else texts
-        ):
+        for chunk in skip_header(texts, read_options) if file_range.format == "tsv" and not file_range.start else texts:
             yield _parse_lines(chunk, file_range, read_options, text_column)
 
 
@@ -108,9 +104,7 @@ def _empty_record(file_range: FileRange, encoding: str | None) -> bytes:
     return b"\t" * (file_range.n_columns - 1) if file_range.format == "tsv" else b""
 
 
-def _parse_lines(
-    chunk: LineChunk, file_range: FileRange, read_options: ReadOptions, text_column: int
-) -> Documents:
+def _parse_lines(chunk: LineChunk, file_range: FileRange, read_options: ReadOptions, text_column: int) -> Documents:
     if file_range.format == "txt":
         return split_lines(chunk.data)
     numbers: Sequence[int] | IntArray
@@ -119,15 +113,11 @@ def _parse_lines(
             chunk, str(file_range.field), read_options, allow_numbers=file_range.unit == "id"
         )
     else:
-        texts, numbers = parse_tsv_lines(
-            chunk, file_range.column, file_range.n_columns, read_options, text_column
-        )
+        texts, numbers = parse_tsv_lines(chunk, file_range.column, file_range.n_columns, read_options, text_column)
     return read_options.size_limit.apply(texts, lambda i: chunk.describe_line(int(numbers[i])))
 
 
-def iter_numbered_lines(
-    path: str | PathLike[str], storage_options: dict[str, Any] | None
-) -> Iterator[tuple[int, str]]:
+def iter_numbered_lines(path: str | PathLike[str], storage_options: dict[str, Any] | None) -> Iterator[tuple[int, str]]:
     """Yield the line numbers and lines, without line ends, of a UTF-8 text file, possibly compressed."""
     path = expand_path(path)
     yield from _iter_lines(path, get_format(path)[1], storage_options or {})
@@ -168,15 +158,11 @@ def read_records(
             yield position, record
 
 
-def _iter_text_records(
-    file_range: FileRange, options: dict[str, Any]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def _iter_text_records(file_range: FileRange, options: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     if file_range.format == "csv":
         with open_decompressed(file_range.url, file_range.compression, options) as file:
             chunks = read_line_chunks(file, file_range.url, keep_returns=True)
-            rows = iter_csv_records(
-                chunks, file_range.url, file_range.delimiter, DocumentSizeLimit().record_limit
-            )
+            rows = iter_csv_records(chunks, file_range.url, file_range.delimiter, DocumentSizeLimit().record_limit)
             yield from _rows_to_dicts(
                 (f"{file_range.url}, line {line}", row) for line, row in rows if not is_blank(row, 0)
             )

@@ -56,17 +56,11 @@ def parse_json(line: str) -> Any:
         raise ValueError(f"invalid JSON ({error.msg}, column {error.colno})") from error
 
 
-def _extract_json_text(
-    line: str, field: str, read_options: ReadOptions, *, allow_numbers: bool
-) -> bytes | None:
+def _extract_json_text(line: str, field: str, read_options: ReadOptions, *, allow_numbers: bool) -> bytes | None:
     record = parse_json(line)
     if isinstance(record, dict):
         text, text_field = record.get(field), read_options.text_field
-        if (
-            text_field is not None
-            and read_options.if_missing == "skip"
-            and is_missing(record.get(text_field))
-        ):
+        if text_field is not None and read_options.if_missing == "skip" and is_missing(record.get(text_field)):
             return None
         if isinstance(text, str):
             return _encode_text(text, read_options.errors)
@@ -113,9 +107,7 @@ def parse_tsv_lines(
     tabs = np.flatnonzero(lines.data == ord("\t"))
     widths = np.diff(np.searchsorted(tabs, lines.offsets)) + 1
     single = widths == 1 if n_columns > 1 else np.diff(lines.offsets) == 0
-    blank = (
-        [] if chunk.replaced else [i for i in np.flatnonzero(single).tolist() if not lines.text(i).strip()]
-    )
+    blank = [] if chunk.replaced else [i for i in np.flatnonzero(single).tolist() if not lines.text(i).strip()]
     read_options.count_blank(len(blank))
     allow_numbers = np.delete(np.arange(lines.n_documents), np.array(blank, dtype=np.intp))
     if len(wrong := allow_numbers[widths[allow_numbers] != n_columns]):

@@ -62,21 +62,15 @@ def find_files(
         if file_system.isfile(path):
             files = {path: file_system.info(path)}
         elif file_system.isdir(path):
-            infos = {
-                info["name"]: _follow_link(file_system, info) for info in file_system.ls(path, detail=True)
-            }
+            infos = {info["name"]: _follow_link(file_system, info) for info in file_system.ls(path, detail=True)}
             files = _select_in_folder(source, infos, has_records=has_records, any_ending=any_ending)
         else:
             if is_local(file_system) and (link := Path(path)).is_symlink():
-                raise FileNotFoundError(
-                    f"{source!s:.300} is a link to {link.readlink()}, which must exist: fetch it"
-                )
+                raise FileNotFoundError(f"{source!s:.300} is a link to {link.readlink()}, which must exist: fetch it")
             raise_if_exists(file_system, path)
             raise FileNotFoundError(f"no file {source!s:.300}")
     elif "::" in source:  # names inside an archive do not include the archive
-        raise ValueError(
-            f"{source} is a pattern after '::', which is not supported: name its files one by one"
-        )
+        raise ValueError(f"{source} is a pattern after '::', which is not supported: name its files one by one")
     else:
         infos = {name: _follow_link(file_system, info) for name, info in _glob(file_system, path).items()}
         files = {name: infos[name] for name in sorted(infos) if infos[name]["type"] == "file"}
@@ -97,9 +91,7 @@ def _glob(file_system: fsspec.AbstractFileSystem, pattern: str) -> dict[str, Any
     infos = file_system.glob(pattern, detail=True)
     parts = {name: [part for part in name.split("/") if part.startswith(".")] for name in infos}
     visible = {
-        name
-        for name, hidden_parts in parts.items()
-        if all(any(fnmatch(p, d) for d in dotted) for p in hidden_parts)
+        name for name, hidden_parts in parts.items() if all(any(fnmatch(p, d) for d in dotted) for p in hidden_parts)
     }
     return {name: info for name, info in infos.items() if name in visible}
 
@@ -134,9 +126,7 @@ def _select_in_folder(
     files = {name: info for name, info in infos.items() if info["type"] == "file"}
     names = sorted(name for name in files if not name.rsplit("/", 1)[-1].startswith((".", "_")))
     kinds = {name: FORMATS.get(get_format(name)[0] or "") for name in names}
-    selected_names = [
-        name for name in names if any_ending or kinds[name] == ("field" if has_records else "line")
-    ]
+    selected_names = [name for name in names if any_ending or kinds[name] == ("field" if has_records else "line")]
     # .json files beside files of records are usually metadata.
     if selected_names := selected_names or [
         name for name in names if has_records and re.search(r"\.json(\.\w+)?$", name, re.IGNORECASE)
@@ -148,11 +138,7 @@ def _select_in_folder(
     if n_folders := sum(info["type"] == "directory" for info in infos.values()):
         example_names.append(f"{n_folders} folder(s)")
     inside = f"it holds {', '.join(example_names)}" if example_names else "it is empty"
-    kind = (
-        "a file of records (.jsonl, .csv, .tsv, .parquet)"
-        if has_records
-        else "a file that ends in .txt or .log"
-    )
+    kind = "a file of records (.jsonl, .csv, .tsv, .parquet)" if has_records else "a file that ends in .txt or .log"
     folder = source.rstrip("/")
     raise FileNotFoundError(
         f"no file in the folder {source} is {kind}: {inside}; use field= for records, unit='line' with the pattern "
@@ -205,9 +191,7 @@ class FileRange(NamedTuple):
 
     def describe(self) -> dict[str, Any]:
         """Return the range as JSON values, without fingerprints."""
-        return {
-            key: value for key, value in self._asdict().items() if key not in ("fingerprints", "text_column")
-        }
+        return {key: value for key, value in self._asdict().items() if key not in ("fingerprints", "text_column")}
 
     def files(self) -> list[Self]:
         """Return one range per file."""
@@ -266,9 +250,7 @@ def _find_source_files(sources: object, source: str, read_options: ReadOptions) 
     """Find the files of a source; an error for a list of strings also mentions `Texts`."""
     try:
         records, any_ending = read_options.field is not None, read_options.format is not None
-        find_source = partial(
-            find_files, source, read_options.options, has_records=records, any_ending=any_ending
-        )
+        find_source = partial(find_files, source, read_options.options, has_records=records, any_ending=any_ending)
         return retry(find_source, description=f"looking for {without_secrets(source)}")
     except FileNotFoundError as error:
         if isinstance(sources, str | PathLike):
@@ -287,9 +269,7 @@ def _detect_format(file: FileRange, path: str, read_options: ReadOptions) -> Fil
     is_open = format_by_name is None and unit is None
     looked = is_open or (format_by_name in (None, "txt") and field is not None)
     file_format = (
-        read_options.format
-        or (_sniff_format(file, read_options, format_by_name) if looked else None)
-        or format_by_name
+        read_options.format or (_sniff_format(file, read_options, format_by_name) if looked else None) or format_by_name
     )
     file_format = file_format or ("txt" if unit in ("line", "file", "record") else None)
     if file_format is None:
@@ -303,14 +283,10 @@ def _detect_format(file: FileRange, path: str, read_options: ReadOptions) -> Fil
         raise ValueError(f"{url} is text without fields: use unit='line' or 'file' without field=")
     if file_format != "txt" and (unit != "field" or field is None):
         more = "" if unit == "field" else ", and unit be 'field'"
-        field_names = (
-            f" ({', '.join(map(str, names))})" if (names := _list_fields(file, read_options)) else ""
-        )
+        field_names = f" ({', '.join(map(str, names))})" if (names := _list_fields(file, read_options)) else ""
         raise ValueError(f"{url} has records: field= must name the field with the text{field_names}{more}")
     if read_options.delimiter is not None and file_format != "csv":
-        raise ValueError(
-            f"delimiter={read_options.delimiter!r} must be None, because {url} is not a csv file"
-        )
+        raise ValueError(f"delimiter={read_options.delimiter!r} must be None, because {url} is not a csv file")
     if file_format == "parquet" and compression:
         raise ValueError(f"{url} is a compressed Parquet file, which cannot be read: decompress it")
     return file._replace(unit=file.unit or unit)
@@ -358,9 +334,7 @@ def _list_fields(file: FileRange, read_options: ReadOptions) -> list[Any]:
             return _read_header(file, read_options.options)[0]
         with open_decompressed(file.url, file.compression, read_options.options) as raw:
             first = next(
-                read_line_chunks(
-                    raw, file.url, chunk_bytes=LINE_CHUNK_BYTES >> 4, size_limit=HEADER_SIZE_LIMIT
-                )
+                read_line_chunks(raw, file.url, chunk_bytes=LINE_CHUNK_BYTES >> 4, size_limit=HEADER_SIZE_LIMIT)
             )
             return list(json.loads(first.data.lstrip().partition(b"\n")[0]))
     return []
@@ -385,9 +359,7 @@ def _split_file(file: FileRange, path: str, size: int | None, read_options: Read
     # A range starts with a seek to the next line end. This needs a seekable file and records without line ends, which
     # excludes CSV.
     wide = is_wide(file_range.encoding)
-    streamed = (
-        file_range.unit == "file" or file_range.compression or file_range.format == "csv" or wide or line > 1
-    )
+    streamed = file_range.unit == "file" or file_range.compression or file_range.format == "csv" or wide or line > 1
     if streamed or size is None or size <= read_options.block_bytes:
         return [file_range._replace(n_bytes=size)]
     borders = pairwise([*range(0, size, read_options.block_bytes), size])
@@ -397,9 +369,7 @@ def _split_file(file: FileRange, path: str, size: int | None, read_options: Read
 def _coalesce_small_files(ranges: list[FileRange], span_bytes: int) -> Iterator[FileRange]:
     """Yield ranges, with small neighboring files of one format in one range."""
     # `current` is the current range; the next whole file is added to it if it fits.
-    for _, group in groupby(
-        ranges, key=lambda file_range: file_range._replace(url="", n_bytes=None, fingerprints=())
-    ):
+    for _, group in groupby(ranges, key=lambda file_range: file_range._replace(url="", n_bytes=None, fingerprints=())):
         current, *others = group
         for file_range in others:
             n_bytes = get_total_bytes((current, file_range)) if current.stop < 0 else None
@@ -448,9 +418,7 @@ def _locate_columns(file_range: FileRange, read_options: ReadOptions) -> tuple[F
     names = max(headers, key=len)
     remedy = "; use delimiter= for another delimiter" if len(tried) > 1 and len(names) == 1 else ""
     if any(sign in "".join(names) for sign in "\ufffd\0"):
-        raise ValueError(
-            f"{file_range.url}, line {line} cannot be decoded: use another encoding=, such as 'utf-16'"
-        )
+        raise ValueError(f"{file_range.url}, line {line} cannot be decoded: use another encoding=, such as 'utf-16'")
     lacking = next((name for name in column_names if names.count(name) != 1), file_range.field)
     raise ValueError(
         f"{file_range.url} must have one column {lacking!r}, but its columns are {', '.join(names)}{remedy}"

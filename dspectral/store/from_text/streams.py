@@ -25,9 +25,7 @@ TIME_KEYS = (
 )  # fmt: skip
 
 
-def get_fingerprint(
-    file_system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] | None = None
-) -> str:
+def get_fingerprint(file_system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] | None = None) -> str:
     """Return the fingerprint of a file: size with times or an ETag."""
     if is_local(file_system):
         # Programs can set mtime but not ctime. fsspec lists ctime on some systems only, and does not follow links.
@@ -59,16 +57,12 @@ def _get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
         raise
 
 
-def raise_if_exists(
-    file_system: fsspec.AbstractFileSystem, path: str, error: Exception | None = None
-) -> None:
+def raise_if_exists(file_system: fsspec.AbstractFileSystem, path: str, error: Exception | None = None) -> None:
     """Raise a transient OSError if a file that was not found does exist."""
     file_system.invalidate_cache()
     listed_folders: set[str] = set()
     with suppress(Exception):  # some servers have no listings
-        listed_folders.update(
-            str(name).rstrip("/") for name in file_system.ls(path.rpartition("/")[0], detail=False)
-        )
+        listed_folders.update(str(name).rstrip("/") for name in file_system.ls(path.rpartition("/")[0], detail=False))
     if path in listed_folders or file_system.exists(path):
         raise OSError(f"{path} exists, but was not found: try again") from error
 
@@ -92,13 +86,9 @@ def annotate_decompression_errors(url: str, compression: str | None) -> Iterator
     try:
         yield
     except EOFError as error:
-        raise ValueError(
-            f"{url} is truncated, its compressed data ends too early: copy the file again"
-        ) from error
+        raise ValueError(f"{url} is truncated, its compressed data ends too early: copy the file again") from error
     except (zlib.error, gzip.BadGzipFile, _get_zstd_error()) as error:
-        raise ValueError(
-            f"{url} is damaged or not a .{compression} file ({error}): copy the file again"
-        ) from error
+        raise ValueError(f"{url} is damaged or not a .{compression} file ({error}): copy the file again") from error
     # bz2 raises OSError without errno for damaged data; the file system sets errno.
     except OSError as error:
         if compression != "bz2" or error.errno is not None:
@@ -160,9 +150,7 @@ def _decompress_zstd(raw: IO[bytes]) -> Iterator[bytes]:
     frame: Any = None
     while compressed := memoryview(raw.read(1 << 17)):
         while compressed:
-            frame = (
-                frame or _import_zstandard().ZstdDecompressor(max_window_size=ZSTD_MAX_WINDOW).decompressobj()
-            )
+            frame = frame or _import_zstandard().ZstdDecompressor(max_window_size=ZSTD_MAX_WINDOW).decompressobj()
             # The decompressor returns all output of its input, so small inputs bound the memory.
             few = compressed[:ZSTD_INPUT_BYTES]
             yield frame.decompress(few)
@@ -226,9 +214,7 @@ def is_wide(encoding: str | None) -> bool:
 def decode_error_message(encoding: str, error: UnicodeDecodeError) -> str:
     """Return the message for an undecodable byte."""
     byte = error.object[error.start : error.start + 1].hex()
-    return (
-        f"byte 0x{byte} is invalid in {encoding} ({error.reason}); use errors='replace', or another encoding="
-    )
+    return f"byte 0x{byte} is invalid in {encoding} ({error.reason}); use errors='replace', or another encoding="
 
 
 @contextmanager

@@ -115,9 +115,7 @@ class TextFiles:
         self._n_long = sum(counts.count for _, counts in block_counts)
         if self._n_long:
             positions = [position for _, counts in block_counts for position in counts.positions]
-            warn_long_documents(
-                self.read_options.size_limit, self._n_long, positions[:MAX_POSITIONS], stacklevel=3
-            )
+            warn_long_documents(self.read_options.size_limit, self._n_long, positions[:MAX_POSITIONS], stacklevel=3)
         return tuple(
             TextBlock(file_range, number, *block)
             for file_range, (n_documents, _) in zip(ranges, block_counts, strict=True)
@@ -155,9 +153,7 @@ class TextFiles:
         rows = dask_array_from_blocks(read, self.blocks, sizes, settings.n_features)
         return annotate_columns(rows, columns_from_hashing(settings))
 
-    def kept_terms(
-        self, hashing: HashingSettings | HasSettings | None = None, *, n_terms: int = 100_000
-    ) -> KeptTerms:
+    def kept_terms(self, hashing: HashingSettings | HasSettings | None = None, *, n_terms: int = 100_000) -> KeptTerms:
         """Return the most frequent n-grams with their columns, in one pass over the text.
 
         Parameters
@@ -177,14 +173,10 @@ class TextFiles:
         ranges = list(dict.fromkeys(block.file_range for block in self.blocks))
         sample = partial(_sample_range, read_options=self.read_options, hashing=settings, size=size)
         range_samples = run_tasks(sample, ranges, name="sample-terms")
-        return KeptTerms.from_sample(
-            merge_samples(part for parts in range_samples for part in parts), settings
-        )
+        return KeptTerms.from_sample(merge_samples(part for parts in range_samples for part in parts), settings)
 
 
-def _count_documents(
-    file_range: FileRange, *, read_options: ReadOptions
-) -> tuple[list[tuple[int, int]], ReadCounts]:
+def _count_documents(file_range: FileRange, *, read_options: ReadOptions) -> tuple[list[tuple[int, int]], ReadCounts]:
     """Return size and text digest of each block of a byte range, and the counts of long documents."""
     counts = ReadCounts()
     # Later reads compare the digest to detect a changed file.
@@ -196,10 +188,7 @@ def _sample_range(
     file_range: FileRange, *, read_options: ReadOptions, hashing: HashingSettings, size: int
 ) -> list[TermSample]:
     """Return the most frequent terms of each block of a byte range."""
-    return [
-        TermSample.from_block(documents, hashing, size)
-        for documents in read_file_range(file_range, read_options)
-    ]
+    return [TermSample.from_block(documents, hashing, size) for documents in read_file_range(file_range, read_options)]
 
 
 def _hash_block(block: TextBlock, *, read_options: ReadOptions, hashing: HashingSettings) -> sparse.csr_array:

@@ -85,9 +85,7 @@ class TextInput(NamedTuple):
             text_ranges, read_range = self.ranges, read_file_range
         read: Any = partial(read_range, read_options=read_options)
         if self.counts:
-            read = partial(
-                _read_counted, read=read_range, read_options=read_options, writer=writer.without_history()
-            )
+            read = partial(_read_counted, read=read_range, read_options=read_options, writer=writer.without_history())
         return text_ranges, partial(_read_lines, read=read) if self.by_lines else read
 
     @property
@@ -167,9 +165,7 @@ def add_read_counts(writer: StoreWriter, size_limit: DocumentSizeLimit) -> Store
         return writer
     call_record: dict[str, Any] = dict(sorted(totals.items()))
     if count:
-        positions = sorted(position for record in records if record for position in record["positions"])[
-            :MAX_POSITIONS
-        ]
+        positions = sorted(position for record in records if record for position in record["positions"])[:MAX_POSITIONS]
         warn_long_documents(size_limit, count, positions, stacklevel=4)
         call_record |= {"n_long_documents": count, "long_documents_at": positions}
     # The counts of an append belong to its own record.
@@ -194,9 +190,7 @@ def build_blocks(
     work = partial(_build_range, writer=writer.without_history(), read=read, write=write, find=find)
     expect_passes(1)
     with count_as_pass(is_pass=True), thread_pool_options() as threads:
-        block_lists = run_tasks(
-            work, list(enumerate(ranges)), name=name, n_bytes=get_total_bytes(ranges), **threads
-        )
+        block_lists = run_tasks(work, list(enumerate(ranges)), name=name, n_bytes=get_total_bytes(ranges), **threads)
     return [block for range_blocks in block_lists for block in range_blocks]
 
 

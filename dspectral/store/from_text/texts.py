@@ -99,9 +99,7 @@ def as_texts(sources: TextSources, field: str | None) -> "Texts | None":
     """
     if isinstance(sources, Texts):
         if field is not None and sources.field is not None:
-            raise ValueError(
-                f"field={field!r} must be None, because Texts(...) has field={sources.field!r} already"
-            )
+            raise ValueError(f"field={field!r} must be None, because Texts(...) has field={sources.field!r} already")
         return sources if field is None else Texts(sources.texts, field)
     if isinstance(sources, str | PathLike):
         return None
@@ -142,9 +140,7 @@ def number_partitions(collection: Any) -> da.Array:
     """Return the partitions of a Dask collection as a stream of blocks, pairs of partition number and texts."""
     # Impure, because Dask would hash the partition for the key of a pure call.
     number = dask.delayed(_number_partition, pure=False)
-    parts = [
-        number(i, part) for i, part in enumerate(np.ravel(np.asarray(collection.to_delayed(), dtype=object)))
-    ]
+    parts = [number(i, part) for i, part in enumerate(np.ravel(np.asarray(collection.to_delayed(), dtype=object)))]
     meta = np.empty((0, 0), dtype=object)  # declares nothing about the blocks
     return da.concatenate([da.from_delayed(part, (1, 1), meta=meta) for part in parts])
 
@@ -159,13 +155,9 @@ class PartitionResults(NamedTuple):
         return type(self)(tuple(value for results in (self, *others) for value in results.results))
 
 
-def map_partitions(
-    partitions: da.Array, function: Callable[[int, Any], Any], *, name: str
-) -> tuple[Any, ...]:
+def map_partitions(partitions: da.Array, function: Callable[[int, Any], Any], *, name: str) -> tuple[Any, ...]:
     """Call a function with the number and the texts of each partition, one task each; return all results."""
-    return summarize(
-        partitions, summarize_block=partial(_apply_to_partition, function=function), name=name
-    ).results
+    return summarize(partitions, summarize_block=partial(_apply_to_partition, function=function), name=name).results
 
 
 def hash_partitions(partitions: da.Array, hash_block: Callable[[Documents], Any], n_columns: int) -> da.Array:
@@ -351,9 +343,7 @@ def _save_all(
     return blocks
 
 
-def read_saved_texts(
-    block: SavedTextBlock, read_options: ReadOptions, *, location: Location
-) -> Iterator[Documents]:
+def read_saved_texts(block: SavedTextBlock, read_options: ReadOptions, *, location: Location) -> Iterator[Documents]:
     """Yield the documents of a saved block."""
     if (counts := read_options.size_limit.counts) is not None:
         counts.count += block.n_long
@@ -425,9 +415,7 @@ def _collect_ids(rows: Iterable[tuple[Any, ...]], ids: list[str], read_options: 
         yield text
 
 
-def _limit_sizes(
-    parts: Iterable[Documents], item_name: str, size_limit: DocumentSizeLimit
-) -> Iterator[Documents]:
+def _limit_sizes(parts: Iterable[Documents], item_name: str, size_limit: DocumentSizeLimit) -> Iterator[Documents]:
     first = 0
 
     def describe_position(i: int) -> str:

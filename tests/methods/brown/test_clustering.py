@@ -100,9 +100,7 @@ def test_words_of_a_model_that_is_fitted_again_are_those_of_the_new_text():
     assert brown.predict(["x"])[0] == brown.labels_[brown.words_.index("x")]
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: SpectralBrownClustering(2), lambda: AnchorHMM(2, spelling=0.0, min_count=4)]
-)
+@pytest.mark.parametrize("make", [lambda: SpectralBrownClustering(2), lambda: AnchorHMM(2, spelling=0.0, min_count=4)])
 def test_pairs_of_words_that_a_limit_has_no_room_for_are_refused_with_what_they_need(make):
     sentences = [["a", "x", "b", "y"], ["b", "x", "a", "y"]] * 3
     said = r"dspectral.memory-limit.*1,000"

@@ -18,10 +18,7 @@ def slow_window(points, weights, n_active):
     while len(merges) < len(points) - 1:
         while waiting and len(active) <= n_active:
             active.append(waiting.pop(0))
-        costs = {
-            (a, b): v * w / (v + w) * np.sum((x - y) ** 2)
-            for (a, (x, v)), (b, (y, w)) in combinations(active, 2)
-        }
+        costs = {(a, b): v * w / (v + w) * np.sum((x - y) ** 2) for (a, (x, v)), (b, (y, w)) in combinations(active, 2)}
         a, b = min(costs, key=costs.get)
         clusters = dict(active)
         (x, v), (y, w) = clusters[a], clusters[b]
@@ -83,9 +80,7 @@ def features_of(seed, n=25, n_features=6):
 def worth_of_features(features, labels, m):
     table = np.zeros((m, features.n_features))
     for word, label in enumerate(labels):
-        table[label, features.features[features.starts[word] : features.starts[word + 1]]] += (
-            features.weights[word]
-        )
+        table[label, features.features[features.starts[word] : features.starts[word + 1]]] += features.weights[word]
     cells, sums = table[table > 0], table.sum(axis=1)
     return np.sum(cells * np.log(cells)) - np.sum(sums[sums > 0] * np.log(sums[sums > 0]))
 

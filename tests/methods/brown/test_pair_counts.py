@@ -18,9 +18,7 @@ from dspectral.metrics import cluster_counts
 def text(tmp_path_factory):
     """Sentences of 60 words of falling counts; some of the rarest only ever stand alone."""
     rng = np.random.default_rng(0)
-    lines = [
-        " ".join(f"w{min(int(word), 59)}" for word in rng.zipf(1.4, rng.integers(2, 9))) for _ in range(600)
-    ]
+    lines = [" ".join(f"w{min(int(word), 59)}" for word in rng.zipf(1.4, rng.integers(2, 9))) for _ in range(600)]
     path = tmp_path_factory.mktemp("text") / "text.txt"
     path.write_text("\n".join([*lines, *["alone"] * 3, *["lonely"] * 2]) + "\n")
     return path

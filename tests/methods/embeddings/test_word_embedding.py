@@ -45,9 +45,7 @@ def corpus(sentences, tmp_path):
 
 def dense(counts, transform, scaling, smoothing):
     """The template, cell by cell of a dense matrix."""
-    T = {"sqrt": np.sqrt, "log": np.log1p, "none": lambda x: x}.get(
-        transform, lambda x: x ** float(transform)
-    )
+    T = {"sqrt": np.sqrt, "log": np.log1p, "none": lambda x: x}.get(transform, lambda x: x ** float(transform))
     r, c, n = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
     c = c**smoothing * n / (c[c > 0] ** smoothing).sum() * (c > 0)
     out = np.zeros_like(counts)
@@ -68,9 +66,7 @@ def dense(counts, transform, scaling, smoothing):
 def test_counts_are_scaled_as_the_template_says(transform, scaling):
     counts = np.random.default_rng(0).poisson(0.7, size=(20, 15)).astype(float)
     counts[3] = counts[:, 4] = 0
-    how = ContextScaling.from_column_sums(
-        counts.sum(axis=0), transform=transform, scaling=scaling, smoothing=0.75
-    )
+    how = ContextScaling.from_column_sums(counts.sum(axis=0), transform=transform, scaling=scaling, smoothing=0.75)
     rows = sparse.csr_array(counts)
     before = rows.data.copy()
     expected = dense(counts, transform, scaling, 0.75)
@@ -203,9 +199,7 @@ def test_queries_leave_out_what_is_given_and_the_rare_type(sentences):
 
 def test_gensims_names_stand_beside_ours(sentences):
     model = WordEmbedding(2, window=1).fit(sentences)
-    assert model.most_similar(positive=["cat"], negative=["red"], topn=3) == model.most_similar(
-        "cat", "red", n=3
-    )
+    assert model.most_similar(positive=["cat"], negative=["red"], topn=3) == model.most_similar("cat", "red", n=3)
     assert model.most_similar(negative="red", topn=1)[0][0] != "red"
     assert model.index_to_key[model.key_to_index["cat"]] == "cat"
     np.testing.assert_array_equal(model.get_vector("cat"), model["cat"])

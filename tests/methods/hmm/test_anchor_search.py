@@ -91,9 +91,7 @@ def test_population_moments_give_the_model_back_but_for_rounding(seed, n_states)
     membership = np.zeros((31, n_states))
     membership[1:] = project_to_simplex(rows, rows[anchors])
     emission, marginal = emission_from_membership(membership, counts)
-    found = chain_from_moments(
-        membership, emission, AdjacentCounts.from_matrix(sparse.csr_array(pairs)), first
-    )
+    found = chain_from_moments(membership, emission, AdjacentCounts.from_matrix(sparse.csr_array(pairs)), first)
     order = np.argsort(anchors)
     occupancy = np.linalg.solve(np.eye(n_states) - model.transition.T, model.initial)
     np.testing.assert_allclose(marginal[order], occupancy / occupancy.sum(), atol=1e-8)
@@ -145,9 +143,7 @@ def test_each_reduction_is_the_projection_it_says(near, context, transform, monk
     scaled = t(counts) / np.sqrt(np.outer(t(counts.sum(axis=1)), columns))
     _, _, directions = np.linalg.svd(scaled, full_matrices=False)
     found = reduced(near, "cca", transform=transform, k=8)
-    np.testing.assert_allclose(
-        distances(found), distances(rows / np.sqrt(columns) @ directions[:8].T), atol=1e-4
-    )
+    np.testing.assert_allclose(distances(found), distances(rows / np.sqrt(columns) @ directions[:8].T), atol=1e-4)
     assert reduced(near, "random", transform=transform).shape == (12, 4)
 
 

@@ -162,14 +162,10 @@ LONG = RefinementRecipe(tol=-1.0)
 )
 def test_em_never_lowers_the_likelihood_and_each_pass_is_counted(model, n_passes, n_log_likelihoods):
     stream = refinement_sequences(300, seed=1)
-    stream = (
-        stream if isinstance(model, RefinementHMM) else anchor_sentences(2000, n_states=3, n_types=20, seed=4)
-    )
+    stream = stream if isinstance(model, RefinementHMM) else anchor_sentences(2000, n_states=3, n_types=20, seed=4)
     found = model.fit(stream).log_likelihoods_
     assert (model.n_passes_, len(found)) == (n_passes, n_log_likelihoods)
-    n_fixed = (
-        4 if isinstance(model, AnchorHMM) else 0
-    )  # emissions change before the passes for all parameters
+    n_fixed = 4 if isinstance(model, AnchorHMM) else 0  # emissions change before the passes for all parameters
     for part in (found[:n_fixed], found[n_fixed:]):
         assert np.all(np.diff(part) > -1e-7)
 

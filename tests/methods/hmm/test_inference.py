@@ -20,9 +20,7 @@ def a_model(seed, n_states=3, n_types=4, zeros=False, lengths=True):
     if zeros:
         emission[rng.random(emission.shape) < 0.3] = 0.0
         steps[rng.random(steps.shape) < 0.3] = 0.0
-    return HiddenMarkov.from_arrays(
-        initial, steps[:, :n_states], emission, steps[:, n_states] if lengths else None
-    )
+    return HiddenMarkov.from_arrays(initial, steps[:, :n_states], emission, steps[:, n_states] if lengths else None)
 
 
 def joint_table(words, model):

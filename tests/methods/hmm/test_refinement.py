@@ -81,9 +81,7 @@ def test_sequences_of_length_one_and_unseen_tokens_are_decoded(data):
     model = RefinementHMM(2).fit(*data)
     (share,) = model.predict_proba([["never seen"]])
     prior = np.add.reduceat(model.model_.initial * model.model_.final, model.bounds_[:-1])
-    unseen = np.add.reduceat(
-        model.model_.initial * model.model_.final * model.model_.emission[0], model.bounds_[:-1]
-    )
+    unseen = np.add.reduceat(model.model_.initial * model.model_.final * model.model_.emission[0], model.bounds_[:-1])
     np.testing.assert_allclose(share[0], unseen / unseen.sum())
     assert share.shape == (1, len(prior))
     assert model.predict([]) == []

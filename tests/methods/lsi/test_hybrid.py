@@ -133,9 +133,7 @@ def test_by_itself_it_takes_half_of_the_admissible_weight_and_as_many_components
     of_classes = HybridLSI().fit(ROWS, CLASSES)
     assert of_classes.alpha_ == 0.5
     assert of_classes.components_.shape == (D, D)
-    np.testing.assert_array_equal(
-        of_classes.components_, HybridLSI(D, alpha=0.5).fit(ROWS, CLASSES).components_
-    )
+    np.testing.assert_array_equal(of_classes.components_, HybridLSI(D, alpha=0.5).fit(ROWS, CLASSES).components_)
     strong = np.zeros((N, N))
     strong[0, 1] = strong[1, 0] = 4.0
     assert HybridLSI(2).fit(ROWS, document_similarity=strong).alpha_ == pytest.approx(0.125)

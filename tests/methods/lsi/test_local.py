@@ -46,9 +46,7 @@ def plain(method, members, new):
         if method == "lrw":
             first = svm(ROWS, mine, INITIAL_C)
             rs = first.decision_function(ROWS)
-            f, f_new = (
-                1 / (1 + np.exp(-RECIPE.a * (r + RECIPE.b))) for r in (rs, first.decision_function(new))
-            )
+            f, f_new = (1 / (1 + np.exp(-RECIPE.a * (r + RECIPE.b))) for r in (rs, first.decision_function(new)))
             top = np.argsort(-rs)[: int(np.ceil(LRW["gamma"] * mine.sum()))]
             region = (f[:, None] * ROWS)[top]
         axes = np.linalg.svd(region)[2][:K]
@@ -180,9 +178,7 @@ def test_a_class_that_none_or_all_are_in_has_a_constant_score(method, lazily):
     np.testing.assert_array_equal(scores[:, 3:], np.tile(local.intercept_[3:], (N, 1)))
     np.testing.assert_array_equal(local.predict(ROWS)[:, 3:], np.tile([0, 1], (N, 1)))
     assert local.region_sizes_[3:].tolist() == [0, 0]
-    np.testing.assert_allclose(
-        scores[:, :3], LocalLSI(2, method=method).fit(ROWS, SEVERAL).decision_function(ROWS)
-    )
+    np.testing.assert_allclose(scores[:, :3], LocalLSI(2, method=method).fit(ROWS, SEVERAL).decision_function(ROWS))
 
 
 def test_folds_that_lack_a_class_or_hold_one_document_of_it_are_learned_from():

@@ -29,9 +29,7 @@ def test_the_gradient_is_that_of_the_loss(relevancy):
 
     theta = RNG.standard_normal(D * L + L)
     axes, offsets = theta[: D * L].reshape(D, L), theta[D * L :]
-    found = SquaredHinge.from_block(
-        sparse.csr_array(ROWS), MEMBERS, axes=axes, offsets=offsets, relevancy=relevancy
-    )
+    found = SquaredHinge.from_block(sparse.csr_array(ROWS), MEMBERS, axes=axes, offsets=offsets, relevancy=relevancy)
     assert found.loss.sum() == pytest.approx(loss(theta))
     gradient = np.concatenate([found.axes.ravel(), found.offsets])
     np.testing.assert_allclose(gradient, approx_fprime(theta, loss), atol=1e-3)
@@ -42,9 +40,7 @@ def test_the_gradient_is_that_of_the_loss(relevancy):
 def test_the_highest_rows_are_those_of_a_stable_sort_however_it_is_cut(borders, limit):
     whole = RELEVANCY._replace(axes=np.round(RELEVANCY.axes))  # counts and whole axes: many scores are equal
     limits = np.array([limit, 1, N])
-    first, *others = [
-        TopScores.from_block(block, relevancy=whole, limits=limits) for block in split(ROWS, borders)
-    ]
+    first, *others = [TopScores.from_block(block, relevancy=whole, limits=limits) for block in split(ROWS, borders)]
     found = first.merge(*others)
     scores = whole.scores(ROWS)
     for j in range(L):

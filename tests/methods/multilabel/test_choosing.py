@@ -31,9 +31,7 @@ K = 4
 @pytest.fixture(scope="module")
 def dependent():
     """Words that come three at a time, so that a state's posterior is far too sure of itself, as on real text."""
-    words, labels, _ = sample_labeled_documents(
-        1200, n_words=60, n_labels=15, n_states=8, length=12.0, seed=3
-    )
+    words, labels, _ = sample_labeled_documents(1200, n_words=60, n_labels=15, n_states=8, length=12.0, seed=3)
     return sparse.csr_array(sparse.hstack([words] * 3, format="csr")), labels
 
 
@@ -58,9 +56,7 @@ def test_the_sample_is_the_same_in_every_order_and_whatever_the_cuts_and_counts(
 
 
 def test_the_default_is_near_the_best_of_a_grid_and_above_the_states_alone():
-    words, labels, _ = sample_labeled_documents(
-        1200, n_words=60, n_labels=60, n_states=20, length=12.0, seed=3
-    )
+    words, labels, _ = sample_labeled_documents(1200, n_words=60, n_labels=60, n_states=20, length=12.0, seed=3)
     train, test = np.arange(900), np.arange(900, 1200)
 
     def gram_directions(alpha, rank=None):
@@ -193,9 +189,7 @@ def test_leading_eigenvectors_and_gradients_give_nearly_the_coefficients_of_all(
     assert np.linalg.norm(found - expected) < tolerance * np.linalg.norm(expected)
     if n == 400:
         monkeypatch.setattr(latent_states, "N_STEPS", 0)
-        assert np.linalg.norm(leading.coefficients(weights, scales) - expected) > 1e-2 * np.linalg.norm(
-            expected
-        )
+        assert np.linalg.norm(leading.coefficients(weights, scales) - expected) > 1e-2 * np.linalg.norm(expected)
 
 
 def test_scales_are_those_of_a_logistic_regression_shrunk_towards_the_ones_given():
@@ -220,9 +214,7 @@ def test_rows_of_weights_have_length_one_whatever_the_counts_are_and_empty_ones_
     expected = Weighting("binary", weights, norm="l2").apply(counts)
     np.testing.assert_allclose(unit_rows(counts, weights).toarray(), expected.toarray(), rtol=1e-12)
     alone = sparse.csr_array(np.eye(N_WORDS)[[3, 4]])
-    np.testing.assert_allclose(
-        unit_rows(alone, weights).toarray()[:, 3:5], [[0.0, 0.0], [0.0, 1.0]], rtol=1e-15
-    )
+    np.testing.assert_allclose(unit_rows(alone, weights).toarray()[:, 3:5], [[0.0, 0.0], [0.0, 1.0]], rtol=1e-15)
 
 
 def test_what_a_linear_model_leaves_of_the_labels_has_its_gradient_among_the_directions(documents):
@@ -276,9 +268,7 @@ def test_states_score_the_labels_of_documents_that_were_drawn_from_states(depend
     assert model.state_share_ == 1.0
     np.testing.assert_allclose(scores, np.log(P @ model.state_labels_.T), rtol=1e-3)
     linear = model._scorer._replace(state_share=0.0).scores(words[1000:])
-    assert np.nanmean(document_auc(scores, labels[1000:])) > 0.01 + np.nanmean(
-        document_auc(linear, labels[1000:])
-    )
+    assert np.nanmean(document_auc(scores, labels[1000:])) > 0.01 + np.nanmean(document_auc(linear, labels[1000:]))
     other = MomentMultiLabelClassifier(K).fit(*dependent)
     assert (other.state_share_, other.state_labels_) == (0.0, None)
 

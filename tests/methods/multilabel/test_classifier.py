@@ -24,9 +24,7 @@ COUNTS = MultiLabelRecipe(counts=True)
 
 
 def sampled(n, seed=0, length=30.0):
-    words, labels, _ = sample_labeled_documents(
-        n, parameters=TRUTH, length=length, n_labels_each=1, seed=seed
-    )
+    words, labels, _ = sample_labeled_documents(n, parameters=TRUTH, length=length, n_labels_each=1, seed=seed)
     return words, labels
 
 
@@ -72,9 +70,7 @@ def test_the_unbiased_error_falls_as_one_over_the_root_of_documents_and_the_prin
 def test_states_predict_the_labels_that_they_were_drawn_with(small):
     words, labels = sampled(4000, seed=1)
     for moments in ("paper", "unbiased"):
-        model = MomentMultiLabelClassifier(
-            K, correction_rank=0, recipe=MultiLabelRecipe(moments, counts=True)
-        )
+        model = MomentMultiLabelClassifier(K, correction_rank=0, recipe=MultiLabelRecipe(moments, counts=True))
         scores = model.fit(words, labels).decision_function(small[0])
         np.testing.assert_allclose(scores.sum(axis=1), 1.0, rtol=1e-5)
         knowing = model.state_probabilities(small[0]) @ model.label_distributions_.T
@@ -104,9 +100,7 @@ def test_steps_of_em_are_those_of_the_formula(small, label_weight):
 
 
 def test_a_state_that_no_document_is_in_stays_out_of_the_way(small):
-    settings = Settings.from_estimator(
-        MomentMultiLabelClassifier(K, smoothing=0.01, n_em_iter=0, correction_rank=0)
-    )
+    settings = Settings.from_estimator(MomentMultiLabelClassifier(K, smoothing=0.01, n_em_iter=0, correction_rank=0))
     data = pair_with_labels(*small)
     leading, states = second_pass(data, first_pass(data, settings), settings)
     model = label_pass(data, leading, states, settings)
@@ -127,9 +121,7 @@ def as_kinds(words, labels, tmp_path):
     yield write_counts(words, str(tmp_path / "a.zarr"), labels=labels, block_rows=230), None
 
 
-@pytest.mark.parametrize(
-    "parameters", [{}, {"recipe": MultiLabelRecipe("unbiased", counts=True), "n_em_iter": 1}]
-)
+@pytest.mark.parametrize("parameters", [{}, {"recipe": MultiLabelRecipe("unbiased", counts=True), "n_em_iter": 1}])
 def test_dense_sparse_lazy_and_stored_documents_give_one_answer(small, tmp_path, parameters):
     model = MomentMultiLabelClassifier(K, **parameters)
     expected = clone(model).fit(*small)
@@ -254,9 +246,7 @@ def test_documents_that_cannot_be_learned_from_are_an_error(words, labels, messa
 def test_entries_that_are_stored_twice_are_one_word_and_one_label(small):
     words, labels = small
     halves = [
-        sparse.csr_array(
-            (np.repeat(part.data / 2, 2), np.repeat(part.indices, 2), 2 * part.indptr), shape=part.shape
-        )
+        sparse.csr_array((np.repeat(part.data / 2, 2), np.repeat(part.indices, 2), 2 * part.indptr), shape=part.shape)
         for part in (words.astype(np.float64), labels.astype(np.float64))
     ]
     assert not halves[0].has_canonical_format
@@ -277,11 +267,7 @@ def test_labels_have_the_names_of_the_columns_and_predictions_the_kind_of_y(smal
     by_matrix = MomentMultiLabelClassifier(K).fit(words, small[1])
     assert by_matrix.classes_.tolist() == list(range(L))
     assert (by_matrix.predict(words).toarray() == found).all()
-    assert (
-        by_matrix.score(words, small[1])
-        == model.score(words, labels)
-        == np.mean((found == labels).all(axis=1))
-    )
+    assert by_matrix.score(words, small[1]) == model.score(words, labels) == np.mean((found == labels).all(axis=1))
     weights = np.arange(600.0)
     assert model.score(words, labels, weights) == pytest.approx(
         np.average((found == labels).all(axis=1), weights=weights)

@@ -45,9 +45,7 @@ def test_the_unbiased_moments_are_sums_over_distinct_positions(kind):
     rng = np.random.default_rng(0)
     X, _ = documents(rng, 12)
     W = rng.standard_normal((7, 3))
-    found = SecondMoments.from_block(
-        kind(X), whitening=W, use_counts=True, exclude_self_pairs=True, **beside(7)
-    )
+    found = SecondMoments.from_block(kind(X), whitening=W, use_counts=True, exclude_self_pairs=True, **beside(7))
     second, third = brute_force(X, W)
     np.testing.assert_allclose(found.second, second, atol=1e-9)
     np.testing.assert_allclose(symmetric_tensor_from_pairs(found.third), third, atol=1e-9)

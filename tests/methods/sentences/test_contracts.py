@@ -146,9 +146,7 @@ def test_a_wrong_parameter_is_named(parameters, error, sentence):
 )
 def test_labels_that_are_none_are_refused(labels, sentence):
     with pytest.raises(ValueError, match=sentence):
-        IntentClassifier(C=1.0).fit(
-            TEXTS, np.array(labels, dtype=object) if isinstance(labels, list) else labels
-        )
+        IntentClassifier(C=1.0).fit(TEXTS, np.array(labels, dtype=object) if isinstance(labels, list) else labels)
 
 
 @pytest.mark.parametrize("plus", [False, True])

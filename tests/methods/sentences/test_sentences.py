@@ -73,9 +73,7 @@ def test_second_half_follows_equation_two_written_out(monkeypatch):
     weighted /= np.maximum(np.linalg.norm(weighted, axis=1, keepdims=True), 1e-300)
     _, s, V = np.linalg.svd(weighted, full_matrices=False)
     vectors = V[:6].T * s[:6]
-    vectors *= (np.log(len(rows) / frequency[words]) + 1)[:, None] / np.linalg.norm(
-        vectors, axis=1, keepdims=True
-    )
+    vectors *= (np.log(len(rows) / frequency[words]) + 1)[:, None] / np.linalg.norm(vectors, axis=1, keepdims=True)
     present = hash_documents(Documents.from_strings(texts), SENT.word_hashing).toarray()[:, words] > 0
     expected = present @ vectors
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
@@ -83,9 +81,7 @@ def test_second_half_follows_equation_two_written_out(monkeypatch):
     exact = clone(SENT).fit(UNLABELLED)
     ours = exact.embed(texts)
     np.testing.assert_array_equal(exact.words_, words)
-    np.testing.assert_allclose(
-        ours @ ours.T, expected @ expected.T, atol=1e-4
-    )  # up to the signs of directions
+    np.testing.assert_allclose(ours @ ours.T, expected @ expected.T, atol=1e-4)  # up to the signs of directions
 
 
 def test_text_counts_and_store_give_the_same_representation(tmp_path):
@@ -197,9 +193,7 @@ def test_averaged_word_vectors_are_those_of_the_words():
     words = Documents.from_strings(["jazz", "rock"])
     vectors = np.array([[3.0, 0.0], [0.0, 4.0]], dtype=np.float32)
     model = WordVectorRepresentation(words, vectors, n_features=2**10)
-    np.testing.assert_allclose(
-        model.embed(["Jazz rock jazz", "none"]), [[6 / 52**0.5, 4 / 52**0.5], [0, 0]], atol=1e-6
-    )
+    np.testing.assert_allclose(model.embed(["Jazz rock jazz", "none"]), [[6 / 52**0.5, 4 / 52**0.5], [0, 0]], atol=1e-6)
 
 
 CHOSEN_AMONG = (*HALF_KINDS, "none")
@@ -226,10 +220,7 @@ def test_the_sketch_alone_weighs_each_word_alike():
 def test_the_half_of_the_best_cross_validation_is_chosen_and_its_model_kept():
     texts, labels = sentences(24, seed=6)
     among = {"C": (0.3, 1.0, 3.0), "weights": (0.5, 1.0)}
-    alone = {
-        half: IntentClassifier(SENT, recipe=IntentRecipe(half), **among).fit(texts, labels)
-        for half in HALF_KINDS
-    }
+    alone = {half: IntentClassifier(SENT, recipe=IntentRecipe(half), **among).fit(texts, labels) for half in HALF_KINDS}
     alone["none"] = IntentClassifier(C=among["C"]).fit(texts, labels)
     auto = IntentClassifier(SENT, recipe=IntentRecipe("auto"), **among).fit(texts, labels)
     best = max(CHOSEN_AMONG, key=lambda half: alone[half].score_)  # the first of equals
@@ -292,9 +283,7 @@ def test_scores_of_rows_held_out_do_not_change_with_the_columns_that_they_alone_
     assert not set(rows[test].indices) <= set(rows[train].indices)
     found = score_held_out(rows, labels, 1.0, SETTINGS, (train, test))
     theirs = usual(rows[train], labels[train])
-    np.testing.assert_allclose(
-        found, score_classes(theirs, rows[test], np.unique(labels)), rtol=1e-12, atol=1e-14
-    )
+    np.testing.assert_allclose(found, score_classes(theirs, rows[test], np.unique(labels)), rtol=1e-12, atol=1e-14)
 
 
 def test_probabilities_follow_scores_and_weights_of_classes_move_them():
@@ -320,9 +309,7 @@ def test_an_embedder_fits_once_and_gives_the_same_vectors_from_texts_a_store_and
     assert encoder.encode(["jazz music"]).shape == (1, 6), "a second call does not fit"
     assert encoder.embed_documents(UNLABELLED[:2]) == vectors[:2].tolist()
     assert encoder.embed_query(UNLABELLED[1]) == vectors[1].tolist()
-    store = build_store(
-        Texts(UNLABELLED), str(tmp_path / "s"), hashing=encoder[-1].word_hashing, block_bytes=30_000
-    )
+    store = build_store(Texts(UNLABELLED), str(tmp_path / "s"), hashing=encoder[-1].word_hashing, block_bytes=30_000)
     written = clone(encoder).encode(store, out=str(tmp_path / "z.zarr"))
     np.testing.assert_allclose(written.array.compute(), vectors, atol=1e-5)
     save(encoder, str(tmp_path / "model"))
@@ -355,8 +342,6 @@ def test_the_default_weight_of_the_representation_falls_as_labels_increase():
     few, many = (IntentClassifier(SENT).fit(texts[:n], labels[:n]).choice_.weight for n in (30, 240))
     assert few == pytest.approx((1 - 30 / 2000) / (1 + 10 / WEIGHT_HALVING))
     assert many == pytest.approx((1 - 240 / 2000) / (1 + 80 / WEIGHT_HALVING))
-    assert IntentClassifier(clone(SENT)).fit(texts, labels).choice_.weight == 1.0 - 240 / 240, (
-        "no unlabeled text"
-    )
+    assert IntentClassifier(clone(SENT)).fit(texts, labels).choice_.weight == 1.0 - 240 / 240, "no unlabeled text"
     recipe = IntentRecipe(characters=False)
     assert IntentClassifier(SENT, recipe=recipe).fit(texts, labels).choice_.weight == 1.0

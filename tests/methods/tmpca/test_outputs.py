@@ -30,9 +30,7 @@ def levels_of(tree, leaves, n_leaves, step=None):
     for axes, variances in zip(tree.components_, tree.explained_variance_, strict=True):
         scale = np.sqrt(variances) if tree.whiten else np.ones(len(axes))
         beyond = np.vstack([now, np.zeros((apart * tree.arity, now.shape[1]))])
-        joined = [
-            np.concatenate(beyond[i : i + apart * tree.arity : apart]) for i in range(0, len(now), step)
-        ]
+        joined = [np.concatenate(beyond[i : i + apart * tree.arity : apart]) for i in range(0, len(now), step)]
         now = np.array([[row @ one / s for row, s in zip(axes, scale, strict=True)] for one in joined])
         apart, used = apart * tree.arity // step, -(-used // step)
         found.append((now, used))

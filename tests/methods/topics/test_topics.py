@@ -27,9 +27,7 @@ def planted(n, seed=0):
 
 
 def texts_of(counts):
-    return [
-        " ".join(word for word, n in zip(WORDS, row, strict=True) for _ in range(int(n))) for row in counts
-    ]
+    return [" ".join(word for word, n in zip(WORDS, row, strict=True) for _ in range(int(n))) for row in counts]
 
 
 def make(**parameters):
@@ -127,11 +125,7 @@ def test_the_rotation_is_orthogonal_and_no_small_turn_of_two_axes_raises_the_cri
         return np.var(scores**2, axis=0).sum()
 
     rng = np.random.default_rng(0)
-    scores = (
-        rng.exponential(size=(200, 3))
-        * (rng.random((200, 3)) < 0.3)
-        @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    )
+    scores = rng.exponential(size=(200, 3)) * (rng.random((200, 3)) < 0.3) @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
     rotation = find_varimax_rotation(scores)
     np.testing.assert_allclose(rotation @ rotation.T, np.eye(3), atol=1e-12)
     best = criterion(scores @ rotation)
@@ -239,9 +233,7 @@ def test_merged_topics_of_parts_are_those_of_all_documents():
     np.testing.assert_allclose(merged.idf_, whole.idf_, rtol=1e-12)
     np.testing.assert_allclose(merged.topic_shares_[order], whole.topic_shares_[expected], atol=1e-3)
     np.testing.assert_allclose(merged.components_[order], whole.components_[expected], atol=1e-3)
-    np.testing.assert_allclose(
-        merged.transform(counts)[:, order], whole.transform(counts)[:, expected], atol=1e-2
-    )
+    np.testing.assert_allclose(merged.transform(counts)[:, order], whole.transform(counts)[:, expected], atol=1e-2)
     np.testing.assert_allclose(merged.axes_ @ merged.axes_.T, np.eye(K), atol=1e-10)
     assert merged.n_documents_ == 900
 

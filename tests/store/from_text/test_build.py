@@ -34,9 +34,7 @@ def url(tmp_path):
 
 
 def hashed(lines, settings=HASHING):
-    vectorizer = HashingVectorizer(
-        n_features=settings.n_features, ngram_range=settings.ngram_range, norm=None
-    )
+    vectorizer = HashingVectorizer(n_features=settings.n_features, ngram_range=settings.ngram_range, norm=None)
     return vectorizer.transform(lines).toarray()
 
 

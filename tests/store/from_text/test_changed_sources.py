@@ -38,9 +38,7 @@ def builder(kind, source, store):
     def build():
         if kind == "corpus":
             return build_corpus(source, store, block_bytes=400)
-        settings = (
-            {"hashing": SMALL} if kind == "hashing" else {"vocabulary": VocabularySettings(n_partitions=1)}
-        )
+        settings = {"hashing": SMALL} if kind == "hashing" else {"vocabulary": VocabularySettings(n_partitions=1)}
         return build_store(source, store, block_bytes=400, **settings)
 
     return build
@@ -105,9 +103,7 @@ def test_other_sizes_are_named_file_by_file(tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("keeps_time", [False, True])
-def test_a_source_that_changes_while_the_store_is_built_finishes_none(
-    tmp_path, kind, keeps_time, monkeypatch
-):
+def test_a_source_that_changes_while_the_store_is_built_finishes_none(tmp_path, kind, keeps_time, monkeypatch):
     source, store = tmp_path / "a.txt", str(tmp_path / "store")
     put(source, OLD)
     before, original = source.stat(), text_input.read_file_range

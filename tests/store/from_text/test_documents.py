@@ -110,6 +110,4 @@ def test_texts_without_fields_have_no_ids(tmp_path):
     with pytest.raises(ValueError, match=r"'other'.*key"):
         build_store(frame, str(tmp_path / "frame"), field="body", id_field="other")
     with pytest.raises(ValueError, match=r"id.*row 1"):
-        build_store(
-            [{"t": "a b", "k": 1}, {"t": "c", "k": None}], str(tmp_path / "store"), field="t", id_field="k"
-        )
+        build_store([{"t": "a b", "k": 1}, {"t": "c", "k": None}], str(tmp_path / "store"), field="t", id_field="k")

@@ -107,9 +107,7 @@ def test_a_document_that_is_skipped_is_no_blank_line(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("text\nshort\n" + "long " * 2_000_000 + "\nend\n")
     with pytest.warns(UserWarning, match="1 document"):
-        store = build_store(
-            str(path), str(tmp_path / "s"), field="text", max_document_bytes=9, long_documents="skip"
-        )
+        store = build_store(str(path), str(tmp_path / "s"), field="text", max_document_bytes=9, long_documents="skip")
     assert store.shape[0] == 3
 
 

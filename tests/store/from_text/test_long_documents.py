@@ -82,8 +82,7 @@ def test_parquet_cells_and_whole_files_have_the_same_limit(tmp_path):
     with pytest.raises(ValueError, match=r"row group 0.*of 2"):
         read(path, DocumentSizeLimit(1 << 10), field="text")  # and is not read
     names = [
-        put(f"whole-{i}.txt", text).replace("//", "///")
-        for i, text in enumerate(["\ufeffto be", "or\nnot to be", ""])
+        put(f"whole-{i}.txt", text).replace("//", "///") for i, text in enumerate(["\ufeffto be", "or\nnot to be", ""])
     ]
     assert read(names, DocumentSizeLimit(5, "truncate"), unit="file")[0] == ["to be", "or\nno", ""]
     skipped, found = read(names, DocumentSizeLimit(5, "skip"), unit="file")
@@ -106,9 +105,7 @@ def test_cuts_change_nothing_of_what_is_skipped(tmp_path, chunk_bytes, end, span
     ):
         expected = [line if len(line.encode()) <= 8 else of_long(line) for line in lines]
         expected = expected[:-1] if not lines[-1] else expected
-        found = read(
-            str(path), DocumentSizeLimit(8, treatment), block_bytes=chunk_bytes, span_bytes=span_bytes
-        )
+        found = read(str(path), DocumentSizeLimit(8, treatment), block_bytes=chunk_bytes, span_bytes=span_bytes)
         assert found[0] == expected
         assert found[1].count == sum(len(line.encode()) > 8 for line in lines)
 
@@ -272,8 +269,6 @@ def test_a_record_that_is_too_long_is_named_by_its_first_line_or_cut(tmp_path):
     with pytest.raises(ValueError, match=r"line 1: .*80"):
         read(str(path), DocumentSizeLimit(80), unit="record")
     for span_bytes in (30, 1 << 20):
-        texts, counts = read(
-            str(path), DocumentSizeLimit(80, "truncate"), unit="record", span_bytes=span_bytes
-        )
+        texts, counts = read(str(path), DocumentSizeLimit(80, "truncate"), unit="record", span_bytes=span_bytes)
         assert texts == [LOG[0][:80], *LOG[1:]]
         assert counts.count == 1

@@ -21,14 +21,10 @@ from dspectral.store.from_text.records import parse_csv
 from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, spans_of, texts
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t"), max_size=12)
-LETTERS = st.text(
-    st.sampled_from(["a", "ö", "\u20ac", "\U0001f600", '"', ",", "\\", "\x85", "\u2028", "\0", " "])
-)
+LETTERS = st.text(st.sampled_from(["a", "ö", "\u20ac", "\U0001f600", '"', ",", "\\", "\x85", "\u2028", "\0", " "]))
 LINES = st.lists(TEXTS | LETTERS, max_size=12)
 SIZES = st.integers(1, 40)
-PROPERTY = settings(
-    deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
-)
+PROPERTY = settings(deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 
 
 def assert_packed(documents, block_bytes):
@@ -49,9 +45,7 @@ def as_text(lines, end):
 
 
 def as_jsonl(lines, end):
-    return as_text(
-        [json.dumps({"id": i, "text": line}, ensure_ascii=i % 2) for i, line in enumerate(lines)], end
-    )
+    return as_text([json.dumps({"id": i, "text": line}, ensure_ascii=i % 2) for i, line in enumerate(lines)], end)
 
 
 def as_tsv(lines, end):
@@ -129,9 +123,7 @@ def test_bytes_that_are_no_text_are_mended_alike_whatever_the_cut(content, span_
 def test_each_line_is_in_the_span_where_it_begins(content, cuts, chunk_bytes):
     bounds = [0, *sorted(cuts), -1]
     for start, stop in pairwise(bounds):
-        pieces = list(
-            read_line_chunks(io.BytesIO(content), "", start=start, stop=stop, chunk_bytes=chunk_bytes)
-        )
+        pieces = list(read_line_chunks(io.BytesIO(content), "", start=start, stop=stop, chunk_bytes=chunk_bytes))
         begin = 0
         expected = b""
         for line in re.findall(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", content):

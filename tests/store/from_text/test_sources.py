@@ -97,9 +97,7 @@ TEXT = "".join(f"{line}\n" for line in LINES)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize(
-    "encoding", ["cp1252", "CP1252", "utf-16", "utf-16-le", "utf_32", "gb18030", "utf-8-sig"]
-)
+@pytest.mark.parametrize("encoding", ["cp1252", "CP1252", "utf-16", "utf-16-le", "utf_32", "gb18030", "utf-8-sig"])
 @pytest.mark.parametrize("size", [7, 64, 1 << 20])
 def test_lines_are_the_same_in_every_encoding(encoding, end, size):
     url = put("coded.txt", TEXT.replace("\n", end).encode(encoding))

@@ -107,10 +107,7 @@ BAD = [
         for name in ("a.jsonl", "a.csv", "a.tsv", "a.parquet", "a.jsonl.gz")
         for options in ({}, {"unit": "line"}, {"unit": "field"})
     ),
-    *(
-        ("a.txt", b"a", options, NO_FIELDS)
-        for options in ({"unit": "field"}, TEXT, {"unit": "line", "field": "text"})
-    ),
+    *(("a.txt", b"a", options, NO_FIELDS) for options in ({"unit": "field"}, TEXT, {"unit": "line", "field": "text"})),
     ("a.tsv", TABLE, {"field": "body"}, NO_COLUMN),
     ("a.csv.gz", gzip.compress(TABLE.replace(b"\t", b",")), {"field": "body"}, NO_COLUMN),
     ("a.parquet", parquet(id=[1], text=["a"]), {"field": "body"}, NO_COLUMN),
@@ -139,9 +136,7 @@ def test_half_a_surrogate_pair_in_json_is_replaced():
     assert texts(blocks(url, field="text", errors="replace")) == ["\U0001f600", "a\ufffdb"]
 
 
-@pytest.mark.parametrize(
-    ("values", "row"), [([b"a", b"b\xff"], 1), ([b"\xe2\x82", b"\xac"], 0), ([b"", b"\x80"], 1)]
-)
+@pytest.mark.parametrize(("values", "row"), [([b"a", b"b\xff"], 1), ([b"\xe2\x82", b"\xac"], 0), ([b"", b"\x80"], 1)])
 def test_parquet_strings_that_are_not_utf8_are_named(values, row):
     url = parquet_of(pa.array(values, pa.binary()).view(pa.string()), store_schema=False)
     with pytest.raises(ValueError, match=rf"a\.parquet, row group 0, row {row}.*UTF-8"):

@@ -31,15 +31,11 @@ def spans_of(sources, *, span_bytes=16 << 20, **options):
 def blocks(url, *, span_bytes=16 << 20, block_bytes=1 << 20, errors="strict", **options):
     """The blocks of each span of a file."""
     read_options = ReadOptions(block_bytes=block_bytes, errors=errors, missing=options.get("missing"))
-    return [
-        list(read_file_range(span, read_options)) for span in spans_of(url, span_bytes=span_bytes, **options)
-    ]
+    return [list(read_file_range(span, read_options)) for span in spans_of(url, span_bytes=span_bytes, **options)]
 
 
 def texts(of_spans):
-    return [
-        block.text(i).decode() for of_span in of_spans for block in of_span for i in range(block.n_documents)
-    ]
+    return [block.text(i).decode() for of_span in of_spans for block in of_span for i in range(block.n_documents)]
 
 
 def parquet_of(column, **options):

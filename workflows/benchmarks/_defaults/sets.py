@@ -112,9 +112,7 @@ TEXTS = {
     "atis": Texts("intent/atis/train.tsv.gz", "intent/atis/test.tsv", "intent"),
     "banking77": Texts("intent/banking77/train.tsv.gz", "intent/banking77/test.tsv.gz", "intent"),
     "clinc150": Texts("intent/clinc150/train.tsv.gz", "intent/clinc150/test.tsv.gz", "intent"),
-    "goemotions": Texts(
-        "multilabel/goemotions/train.tsv.gz", "multilabel/goemotions/test.tsv.gz", "label_ids"
-    ),
+    "goemotions": Texts("multilabel/goemotions/train.tsv.gz", "multilabel/goemotions/test.tsv.gz", "label_ids"),
     "imdb": Texts("sentiment/imdb/train.tsv.gz", ""),
     "movie_reviews": Texts("sentiment/movie_reviews/all.tsv.gz", ""),
     "mr": Texts("sentiment/mr/all.tsv.gz", ""),
@@ -143,18 +141,14 @@ def records(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, Any]]:
 
 def read_texts(data: Path, name: str, seed: int, most: int | None = MOST) -> Data:
     """Return texts, each with a tuple of its classes."""
-    source = TEXTS.get(name) or Texts(
-        *(f"intent/{name}/{side}.tsv.gz" for side in ("train", "test")), "intent"
-    )
+    source = TEXTS.get(name) or Texts(*(f"intent/{name}/{side}.tsv.gz" for side in ("train", "test")), "intent")
 
     def side(file: str) -> Part | None:
         found = list(records(data / file, (*source.text, source.label))) if file else []
         texts = [source.read(" ".join(one[column] for column in source.text)) for one in found]
         classes = (one[source.label] for one in found)
         return (
-            Part(texts, [tuple(c.split(",")) if isinstance(c, str) else tuple(c) for c in classes])
-            if found
-            else None
+            Part(texts, [tuple(c.split(",")) if isinstance(c, str) else tuple(c) for c in classes]) if found else None
         )
 
     train = side(source.train)
@@ -189,9 +183,7 @@ def read_documents(data: Path, name: str, _scratch: str, seed: int) -> Data:
     def weighted(part: Part) -> Part:
         own = [[label for label in one if label in known] for one in part.y]
         members = sparse.csr_array(classes.transform(own).astype(np.float64))
-        return Part(sparse.csr_array(model.transform(part.X)), members).at(
-            np.flatnonzero(members.sum(axis=1))
-        )
+        return Part(sparse.csr_array(model.transform(part.X)), members).at(np.flatnonzero(members.sum(axis=1)))
 
     return Data(*(tuple(map(weighted, pair)) for pair in found))
 
@@ -252,12 +244,8 @@ def read_sequences(data: Path, name: str, _scratch: str, seed: int) -> Data:
         task = strings(name, train, test, asked)
         return sides(Part(*task.train), Part(*task.test), seed)
     if name == "atis_slots":
-        tables = [
-            read_tsv(str(folder / file), ("text", "slots_bio")) for file in ("train.tsv.gz", "test.tsv")
-        ]
-        split = [
-            [[row[column].split() for row in rows] for column in ("text", "slots_bio")] for rows in tables
-        ]
+        tables = [read_tsv(str(folder / file), ("text", "slots_bio")) for file in ("train.tsv.gz", "test.tsv")]
+        split = [[[row[column].split() for row in rows] for column in ("text", "slots_bio")] for rows in tables]
         return sides(Part(*split[0]), Part(*split[1]), seed)
     files = ("dev.conll.gz" if name == "de_gsd" else "train.conll.gz", "test.conll.gz")
     first, second = (Part(*read_conll(str(folder / file), word_column=1, tag_column=2)) for file in files)
@@ -281,9 +269,7 @@ def read_multilabel(data: Path, name: str, scratch: str, seed: int) -> Data:
         files = {side: str(folder / f"modapte_{side}.jsonl.gz") for side in files}
     elif name == "goemotions":
         given = {"format": "records", "text": ["text"], "label": "labels"}
-        files = {
-            side: _with_lists(folder / f"{side}.tsv.gz", place / f"{side}-records.jsonl") for side in files
-        }
+        files = {side: _with_lists(folder / f"{side}.tsv.gz", place / f"{side}-records.jsonl") for side in files}
     elif (folder / "all.txt.gz").exists():
         files = {"train": str(folder / "all.txt.gz"), "test": None}
     shared = {"one_based": False, "test_share": 0.5, "seed": seed, "min_documents": 2, "terms": TERMS}
@@ -314,16 +300,12 @@ half, whichever lists it stands in and whichever word stands first."""
 def read_halves(data: Path, name: str, scratch: str, _seed: int) -> Data:
     """Return the text that all lists share, and a list's first half to choose by, and the half asked for."""
     halves, corpus = _halves(data), _text(data, scratch)
-    return Data(
-        (corpus, Part([], halves[f"{name.rpartition('-')[0]}-first"])), (corpus, Part([], halves[name]))
-    )
+    return Data((corpus, Part([], halves[f"{name.rpartition('-')[0]}-first"])), (corpus, Part([], halves[name])))
 
 
 @cache
 def _text(data: Path, scratch: str) -> Part:
-    return Part(
-        build_corpus(str(data / TEXT), f"{scratch}/corpus.zarr", min_count=MIN_COUNT, tokens="blanks"), []
-    )
+    return Part(build_corpus(str(data / TEXT), f"{scratch}/corpus.zarr", min_count=MIN_COUNT, tokens="blanks"), [])
 
 
 @cache
@@ -343,9 +325,7 @@ def _halves(data: Path) -> dict[str, WordList]:
     for of in lists:
         for half in ("first", "second"):
             pairs, questions = (
-                None
-                if all_of is None
-                else [one for one in all_of if (entry(one) in first) == (half == "first")]
+                None if all_of is None else [one for one in all_of if (entry(one) in first) == (half == "first")]
                 for all_of in (of.pairs, of.questions)
             )
             found[f"{name_of(of.name)}-{half}"] = WordList(of.name, of.part, pairs, questions)

@@ -76,9 +76,7 @@ def energy_lost(folder: Path, _s: Settings, found: Found) -> dict[str, float]:
     return {"energy_lost": 1.0 - held / best, "excess": (best - held) / (energy - best)}
 
 
-def our_svd(
-    library: ModuleType, folder: Path, s: Settings, *, tfidf: bool, n_passes: int
-) -> Callable[[], Found]:
+def our_svd(library: ModuleType, folder: Path, s: Settings, *, tfidf: bool, n_passes: int) -> Callable[[], Found]:
     """Block Krylov passes over the store, or one of Frequent Directions."""
     store = library.open_store(str(folder / "counts.zarr"))
     solver = "krylov" if n_passes > 1 else "frequent_directions"
@@ -136,9 +134,7 @@ def compressed(library: ModuleType, folder: Path, s: Settings) -> Callable[[], F
 
 def _svd_contenders(tfidf: bool) -> dict[str, Contender]:
     passes = {
-        f"dspectral, {n} pass{'es' * (n > 1)}": Contender(
-            "dspectral", partial(our_svd, tfidf=tfidf, n_passes=n)
-        )
+        f"dspectral, {n} pass{'es' * (n > 1)}": Contender("dspectral", partial(our_svd, tfidf=tfidf, n_passes=n))
         for n in (4, 6, 7, 1)
     }
     peers = {
@@ -193,9 +189,7 @@ def make_cells(folder: Path, s: Settings) -> str:
         programs = rng.gamma(0.3, 1.0, (min(step, s["rows"] - start), 20))
         rates = (programs / programs.sum(axis=1, keepdims=True)) @ genes
         if start == 0:  # as deep a count as fills the share that is asked for
-            scale = scales[
-                np.searchsorted([-np.expm1(-by * rates[:100]).mean() for by in scales], s["filled"])
-            ]
+            scale = scales[np.searchsorted([-np.expm1(-by * rates[:100]).mean() for by in scales], s["filled"])]
         parts.append(sparse.csr_matrix(np.log1p(rng.poisson(scale * rates), dtype=np.float32)))
     turns, drawn = max(1, s["rows"] // s["drawn"]), sparse.vstack(parts, format="csr")
     matrix = sparse.vstack([drawn] * turns, format="csr")
@@ -275,9 +269,7 @@ CELLS = Race(
     values_off,
 )
 CELLS_FILLED, CELLS_WIDE = (
-    CELLS._replace(
-        sizes={size: {**how, **({} if size == "toy" else change)} for size, how in CELLS.sizes.items()}
-    )
+    CELLS._replace(sizes={size: {**how, **({} if size == "toy" else change)} for size, how in CELLS.sizes.items()})
     for change in ({"filled": 0.1}, {"columns": 30_000, "drawn": 10_000})
 )
 """The same twice as full, and with the variables of a whole genome."""

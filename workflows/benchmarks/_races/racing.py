@@ -138,9 +138,5 @@ def ratios(lane: Lane, first: Lane) -> np.ndarray:
     [2.0, 2.0, 2.5]
     """
     ours = {run["repetition"]: run["cpu_seconds"] for run in first.runs}
-    found = [
-        run["cpu_seconds"] / max(ours[run["repetition"]], 1e-9)
-        for run in lane.runs
-        if run["repetition"] in ours
-    ]
+    found = [run["cpu_seconds"] / max(ours[run["repetition"]], 1e-9) for run in lane.runs if run["repetition"] in ours]
     return np.quantile(found, [0.25, 0.5, 0.75]) if found else np.full(3, np.nan)

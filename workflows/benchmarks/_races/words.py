@@ -143,9 +143,7 @@ def differing_terms(folder: Path, _s: Settings, found: Found) -> dict[str, float
 def our_vocabulary(library: ModuleType, folder: Path, _s: Settings) -> Callable[[], Any]:
     """Read the file twice, and write a store to disk."""
     place = Path(tempfile.mkdtemp(dir=folder), "counts.zarr")
-    return lambda: library.build_store(
-        str(folder / "documents.txt"), str(place), vocabulary=VOCABULARY_SETTINGS
-    )
+    return lambda: library.build_store(str(folder / "documents.txt"), str(place), vocabulary=VOCABULARY_SETTINGS)
 
 
 def their_vocabulary(library: ModuleType, folder: Path, _s: Settings) -> Callable[[], Any]:
@@ -221,9 +219,7 @@ def our_vectors(model: Any) -> Found:
     return {"words": np.array(model.words_), "vectors": model.vectors_}
 
 
-def word2vec(
-    library: ModuleType, folder: Path, s: Settings, *, skip_gram: bool, epochs: int
-) -> Callable[[], Any]:
+def word2vec(library: ModuleType, folder: Path, s: Settings, *, skip_gram: bool, epochs: int) -> Callable[[], Any]:
     """Read the text, and learn from it as often as there are epochs."""
     settings = {"vector_size": s["length"], "window": WINDOW, "min_count": 1, "workers": 1, "seed": 0}
     file = str(folder / "sentences.txt")

@@ -152,9 +152,7 @@ class AnchorHMM(StateDecoder):
             The estimator, not fitted.
         """
         recipe = AnchorRecipe(reduction="cca", reselect=0, n_transition_em_iter=10)
-        return cls(
-            n_states, **{"spelling": 0.0, "min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters}
-        )
+        return cls(n_states, **{"spelling": 0.0, "min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters})
 
     @classmethod
     def as_consistent(cls, n_states: int = 12, **parameters: Any) -> Self:
@@ -175,14 +173,10 @@ class AnchorHMM(StateDecoder):
             The estimator, not fitted.
         """
         recipe = AnchorRecipe(reduction="svd", count_transform="none")
-        return cls(
-            n_states, **{"spelling": 0.0, "min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters}
-        )
+        return cls(n_states, **{"spelling": 0.0, "min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters})
 
     @tracked_fit
-    def fit(
-        self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None
-    ) -> Self:
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
         """Count neighbors, select anchors, and estimate the model.
 
         Parameters
@@ -235,9 +229,7 @@ class AnchorHMM(StateDecoder):
             membership = project_to_simplex(points, points[anchors])
         if self.n_sweeps:
             weights = self.spelling * neighbor_counts.counts
-            labels = sweep_types(
-                neighbor_counts.pairs, membership, anchors, features, weights, n_sweeps=self.n_sweeps
-            )
+            labels = sweep_types(neighbor_counts.pairs, membership, anchors, features, weights, n_sweeps=self.n_sweeps)
             membership = np.eye(self.n_states)[labels]
         self.anchors_ = [(types.words + types.classes)[i] for i in anchors]
         self._set_model(neighbor_counts, membership)

@@ -65,9 +65,7 @@ class WordTypes(NamedTuple):
     classes: list[str]
 
     @classmethod
-    def from_counts(
-        cls, words: Sequence[str], counts: Int64s, min_count: int, *, spelled: bool
-    ) -> "WordTypes":
+    def from_counts(cls, words: Sequence[str], counts: Int64s, min_count: int, *, spelled: bool) -> "WordTypes":
         """Return the types of a vocabulary; ``spelled``: whether rare words form classes by spelling."""
         # Words are sorted by decreasing count, after type 0, "<?>".
         n_own = 1 + int(np.sum(np.asarray(counts[1:]) >= min_count))
@@ -105,9 +103,7 @@ class WordTypes(NamedTuple):
         """Return the types with tokens, by decreasing count: first words, then classes and ``"<?>"``."""
         # Words come first, as readable anchors.
         rest = np.concatenate([np.arange(len(self.words), self.n_types), [0]])
-        order = np.concatenate(
-            [np.arange(1, len(self.words)), rest[np.argsort(-counts[rest], kind="stable")]]
-        )
+        order = np.concatenate([np.arange(1, len(self.words)), rest[np.argsort(-counts[rest], kind="stable")]])
         return np.asarray(order[counts[order] > 0])
 
     def features(self) -> CSRRows:
@@ -192,9 +188,7 @@ def feature_table(spellings: Sequence[tuple[str, str] | None]) -> CSRRows:
         columns += sorted(numbers.setdefault(feature, len(numbers)) for feature in features)
         starts[i + 1] = len(columns)
     indices: Int32s = np.array(columns, dtype=np.int32)
-    return sparse.csr_array(
-        (np.ones(len(indices)), indices, starts), shape=(len(spellings), max(len(numbers), 1))
-    )
+    return sparse.csr_array((np.ones(len(indices)), indices, starts), shape=(len(spellings), max(len(numbers), 1)))
 
 
 class NeighborCounts(NamedTuple):
@@ -256,17 +250,11 @@ def compute_context_points(
     clustered = recipe.reduction == "clusters"
     n_types = len(neighbor_counts.counts)
     # Counts by cluster are few columns and need no further reduction; counts by type do.
-    groups = (
-        cluster_groups(neighbor_counts, recipe, random_state)
-        if clustered
-        else sparse.eye_array(n_types).tocsr()
-    )
+    groups = cluster_groups(neighbor_counts, recipe, random_state) if clustered else sparse.eye_array(n_types).tocsr()
     counts = neighbor_counts.count_contexts(sparse.csr_array(groups))
     columns = np.asarray(counts.sum(axis=0), dtype=np.float64)
     # "reg" divides each row by its transformed sum, an estimate of the distribution of contexts.
-    rows = ContextScaling.from_column_sums(columns, transform=recipe.count_transform, scaling="reg").apply(
-        counts
-    )
+    rows = ContextScaling.from_column_sums(columns, transform=recipe.count_transform, scaling="reg").apply(counts)
     if clustered:
         return np.asarray(rows.toarray(), dtype=np.float64)
     if recipe.reduction == "random":

@@ -46,9 +46,7 @@ def find_anchors(
         [np.array(list(fixed_anchors), dtype=np.int64), candidates[~np.isin(candidates, list(fixed_anchors))]]
     )
     if len(pool) < n_anchors:
-        raise ValueError(
-            f"there are {len(pool)} candidates, but must be at least {n_anchors}, the number of anchors"
-        )
+        raise ValueError(f"there are {len(pool)} candidates, but must be at least {n_anchors}, the number of anchors")
     rows = np.asarray(points[pool], dtype=np.float64)
     min_distance = ROUNDING_SHARE * float(np.max(_squared_distances_from_span(rows, [])))
     # Cost: O(n_candidates d n_anchors) for each selection. A round without a change is a fixed point.
@@ -65,9 +63,7 @@ def find_anchors(
     return np.asarray(pool[selected])
 
 
-def _find_farthest_row(
-    rows: Doubles, selected: list[int], min_distance: float, current: int | None = None
-) -> int:
+def _find_farthest_row(rows: Doubles, selected: list[int], min_distance: float, current: int | None = None) -> int:
     distances = _squared_distances_from_span(rows, selected)
     # Exclude selected rows, even if all others lie in the span.
     distances[selected] = -1.0
@@ -120,9 +116,7 @@ def _fit_rows(products: Doubles, gram: Doubles, out: Doubles) -> None:
 
 
 @compiled
-def _fit_row(
-    products: Doubles, gram: Doubles, p: Doubles, order: Int64s, factor: Doubles, work: Doubles
-) -> None:
+def _fit_row(products: Doubles, gram: Doubles, p: Doubles, order: Int64s, factor: Doubles, work: Doubles) -> None:
     """Fit one row: ``order[:n_in]`` holds the active vertices, ``work`` the solutions of the systems.
 
     Invariant: p is on the simplex, zero for inactive vertices, and minimizes ``p'Gp / 2 - c'p`` over the affine hull of
@@ -308,9 +302,7 @@ def emission_from_membership(membership: Doubles, counts: Doubles) -> tuple[Doub
 def smooth_emissions(membership: Doubles, counts: Doubles) -> Doubles:
     """Return initial emissions for EM, from memberships mixed with the marginal of the states."""
     marginal = emission_from_membership(membership, counts)[1]
-    return emission_from_membership(
-        (1.0 - MARGINAL_WEIGHT) * membership + MARGINAL_WEIGHT * marginal, counts
-    )[0]
+    return emission_from_membership((1.0 - MARGINAL_WEIGHT) * membership + MARGINAL_WEIGHT * marginal, counts)[0]
 
 
 def chain_from_moments(

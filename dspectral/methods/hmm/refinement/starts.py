@@ -55,9 +55,7 @@ class RefinementRecipe(NamedTuple):
             for rate in rates:
                 check_real(f"a decay rate of {name}", rate, at_least=0.0, at_most=1.0)
         if not (len(self.memory) or len(self.run_memory)):
-            raise ValueError(
-                "memory and run_memory are empty, but need at least one decay rate from 0 to 1 together"
-            )
+            raise ValueError("memory and run_memory are empty, but need at least one decay rate from 0 to 1 together")
         check_option("decoding", self.decoding, ("parameters", "operators"))
         check_real("tol", self.tol, at_least=-MAX_REAL, at_most=MAX_REAL)
 
