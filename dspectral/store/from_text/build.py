@@ -105,7 +105,9 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
         Format of the files. By default the name's ending decides (.ndjson is jsonl, .log and .text are txt); for other
         endings, and for .txt files with ``field``, the content does.
     append : bool, default=False
-        Whether to add the documents to a finished store, which stays unchanged until all of them are written.
+        Whether to add the documents to a finished store, which stays unchanged until all of them are written. What is
+        not given of ``hashing`` or ``vocabulary``, ``keep_terms``, ``id_field`` and ``keep_texts`` is that of the
+        store. A vocabulary keeps its columns: other words of the new documents are not counted.
     keep_terms : int, optional
         Number of most frequent n-grams to store as names of hashed columns, ``store.kept_terms``.
     id_field : str, optional
@@ -150,9 +152,14 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
     >>> build_store("memory://docs.txt", "memory://docs.zarr").shape
     (2, 131072)
     """
+    finished = open_finished(Location.from_url(store, storage_options)) if append else None
+    stored = finished.provenance if finished else {}
+    if finished and hashing is None and vocabulary is None:
+        hashing = finished.hashing
+        vocabulary = VocabularySettings.from_record(stored["vocabulary"]) if stored.get("vocabulary") else None
     settings = _resolve_settings(hashing, vocabulary)
-    hashed = isinstance(settings, HashingSettings)
-    keep = _resolve_keep_terms(keep_terms, store, storage_options, hashed=hashed, append=append)
+    keep = _resolve_keep_terms(keep_terms, finished, hashed=isinstance(settings, HashingSettings))
+    id_field, keep_texts = id_field or stored.get("id_field"), keep_texts or stored.get("keep_texts", False)
     size_limit = DocumentSizeLimit.validate(max_document_bytes, long_documents)
     kind = unit, field, encoding, delimiter
     read_options = ReadOptions(*kind, block_bytes, errors, source_options, size_limit, missing, format)
@@ -262,14 +269,7 @@ def _write_document_block(
     return write_block(writer.location, name, encode(documents), last=is_last)
 
 
-def _resolve_keep_terms(
-    keep_terms: int | None,
-    store: str | PathLike[str],
-    storage_options: dict[str, Any] | None,
-    *,
-    hashed: bool,
-    append: bool,
-) -> int | None:
+def _resolve_keep_terms(keep_terms: int | None, finished: CountStore | None, *, hashed: bool) -> int | None:
     """Return the number of terms to keep; an append uses the number of the store."""
     if keep_terms is not None:
         keep_terms = check_size(KEEP_TERMS, keep_terms)
@@ -277,13 +277,14 @@ def _resolve_keep_terms(
             raise ValueError(
                 f"keep_terms={keep_terms} must be None with a vocabulary, which stores the terms of all columns"
             )
-    finished = open_finished(Location.from_url(store, storage_options)) if append and hashed else None
-    if finished is None:
+    if finished is None or not hashed:
         return keep_terms
-    stored_keep_terms = finished.provenance.get(KEEP_TERMS)
-    if keep_terms not in (None, stored_keep_terms):
-        raise StoreError(f"keep_terms={keep_terms} must be {stored_keep_terms}, the setting of store {store}, or None")
-    return stored_keep_terms
+    stored = finished.provenance.get(KEEP_TERMS)
+    if keep_terms not in (None, stored):
+        raise StoreError(
+            f"keep_terms={keep_terms} must be {stored}, the setting of store {finished.location.url}, or None"
+        )
+    return stored
 
 
 def _write_ids(writer: StoreWriter, blocks: Sequence[BlockInfo], ranges: Sequence[Any], ids: TextInput | None) -> None:

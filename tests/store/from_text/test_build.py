@@ -55,11 +55,12 @@ def test_an_exact_vocabulary_is_what_scikit_learn_counts(text, url, block_bytes)
     assert order == list(range(len(terms)))
 
 
-@pytest.mark.parametrize("settings", [{"hashing": HASHING}, {"vocabulary": VocabularySettings()}])
-def test_appended_text_comes_behind_with_the_same_columns(text, url, settings):
+@pytest.mark.parametrize("repeated", [True, False])
+@pytest.mark.parametrize("settings", [{"hashing": HASHING}, {"vocabulary": VocabularySettings(max_df=0.9)}])
+def test_appended_text_comes_behind_with_the_same_columns(text, url, settings, repeated):
     old = build_store(text[0], url, **settings)
     terms = old.vocabulary and old.vocabulary.terms
-    new = build_store(text[1], url, append=True, block_bytes=200, **settings)
+    new = build_store(text[1], url, append=True, block_bytes=200, **(settings if repeated else {}))
     assert (old.counts.compute().shape[0], new.n_rows) == (60, 90)
     if terms is None:
         expected = hashed(LINES)

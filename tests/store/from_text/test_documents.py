@@ -46,16 +46,17 @@ def test_every_row_has_its_id_and_text(tmp_path, kind, id_field, block_bytes):
     store.check()
 
 
-def test_appended_rows_have_theirs_and_other_settings_are_refused(tmp_path):
+def test_appended_rows_have_theirs_by_the_settings_of_the_store(tmp_path):
     where = str(tmp_path / "store")
     given = {"field": "body", "id_field": "key", "keep_texts": True}
     build_store(RECORDS[:25], where, **given)
-    store = build_store(RECORDS[25:], where, append=True, **given)
+    store = build_store(RECORDS[25:], where, field="body", append=True)
     assert store.ids == [record["key"] for record in RECORDS]
     assert store.text([0, 25, 39]) == [TEXTS[0], TEXTS[25], TEXTS[39]]
-    for missing in ("id_field", "keep_texts"):
-        with pytest.raises(StoreError, match=missing):
-            build_store(RECORDS, where, append=True, **{key: given[key] for key in given if key != missing})
+    build_store(RECORDS, f"{where}-2", field="body")
+    for name in ("id_field", "keep_texts"):
+        with pytest.raises(StoreError, match=name):
+            build_store(RECORDS, f"{where}-2", field="body", append=True, **{name: given[name]})
 
 
 def test_what_is_found_has_them_too(tmp_path):
