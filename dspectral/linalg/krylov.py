@@ -319,7 +319,9 @@ def _best_approximation(parts: tuple[FloatArray, ...], columns: tuple[tuple[Doub
         exact = np.split(root[:, small].astype(parts[0].dtype), np.cumsum([part.shape[1] for part in parts])[:-1])
         cross_products, own_products = np.zeros((len(T), small.sum())), np.zeros((small.sum(),) * 2)
         for panel in iter_panels(len(parts[0]), *parts):
-            rows = np.add.reduce([part[panel] @ weight for part, weight in zip(parts, exact, strict=True)])
+            rows = parts[0][panel] @ exact[0]
+            for part, weight in zip(parts[1:], exact[1:], strict=True):
+                rows += part[panel] @ weight
             own_products += rows.T @ rows
             add_inner_products(cross_products, parts, panel, rows)
         squares[:, small] = root.T @ cross_products
