@@ -227,7 +227,8 @@ def use_model(place: str) -> Iterator[Use]:
     case = CASES.get(type(model).__name__)
     scaled = hasattr(model, "named_steps") and "standardscaler" in model.named_steps
     X, y = (NUMBERS if scaled else LINES, None) if case is None else case.data()
-    yield from members(model, X=X, y=y, classes=None if y is None else np.unique(y) if np.ndim(y) == 1 else None)
+    classes = None if y is None or np.ndim(y) != 1 else np.unique(y)
+    yield from members(model, X=X, y=y, classes=classes, other=model)
     yield "fit again", lambda: model.fit(X, y)
     yield from functions(OF_MODELS, model, place)
 
