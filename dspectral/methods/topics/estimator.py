@@ -1,5 +1,6 @@
 """Topics of documents, with their words and most typical documents, out of core."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from copy import copy
 from functools import partial
@@ -470,8 +471,9 @@ class Topics(
         self.hashing_: HashingSettings | None = getattr(X, "hashing", None)
         self.vocabulary_settings_ = _vocabulary_settings(X)
         if isinstance(X, Documents):
-            table = TermTable.from_block(X, tokenizer="words")
-            rule = "words"
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # text that "words" does not suit is tokenized again below
+                table, rule = TermTable.from_block(X, tokenizer="words"), "words"
             if is_unsegmented([count_unspaced_letters(table)]):
                 table, rule = TermTable.from_block(X, tokenizer="characters"), "characters"
             self.vocabulary_settings_ = VocabularySettings(tokenizer=as_tokenizer(rule))

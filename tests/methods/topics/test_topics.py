@@ -1,5 +1,7 @@
 """Topics: planted ones are found in any container and cut; words and documents are those of a slow oracle."""
 
+import warnings
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -286,3 +288,11 @@ def test_models_that_count_other_words_do_not_merge():
         model.merge(7)
     with pytest.raises(ValueError, match=r"min_cosine.*1\.5"):
         model.merge(model, min_cosine=1.5)
+
+
+def test_text_without_blanks_is_cut_into_pairs_without_a_warning():
+    texts = ["東京へ行きたいと思います", "東京の雨は冷たい", "京都へ行きたい人が多い", "大学の図書館で本を読む"] * 60
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = Topics(2, min_df=1, max_df=1.0).fit(texts)
+    assert {"東京", "京都", "大学"} <= {word for words in model.top_words(30) for word in words}
