@@ -89,8 +89,8 @@ class StallReason(NamedTuple):
 def get_cluster_state(groups: Sequence[str], dask_scheduler: Scheduler, *, move_tasks: bool = False) -> ClusterState:
     """Return the state of task groups and workers. This function runs on the scheduler.
 
-    With `move_tasks` tasks that wait on paused workers are assigned to others: Dask steals no task of a few
-    milliseconds, and not the last one of each thread.
+    With `move_tasks` tasks of these groups that wait on paused workers are assigned to others: Dask steals no task of a
+    few milliseconds, and not the last one of each thread.
     """
     task_groups, now = dask_scheduler.task_groups, time.time()
     counts = {
@@ -99,7 +99,7 @@ def get_cluster_state(groups: Sequence[str], dask_scheduler: Scheduler, *, move_
     workers, spilled = [], 0
     for worker in dask_scheduler.workers.values():
         if move_tasks and worker.status.name == "paused" and dask_scheduler.running:
-            keys = [task.key for task in worker.processing if task not in worker.executing]
+            keys = [t.key for t in worker.processing if t not in worker.executing and t.group.name in groups]
             dask_scheduler.transitions(dict.fromkeys(keys, "released"), f"paused-{now}")
         running = {task: seconds for task, seconds in worker.executing.items() if task is not None}
         longest_running = max(running, key=lambda task: running[task], default=None)

@@ -173,7 +173,7 @@ class EigenbasisRegression(NamedTuple):
         # v = p (1 - p), so the Hessian v F'F + penalty has the same eigenvectors for all labels. Rare labels, of small
         # v, are shrunk more.
         shift, scale = scales.T
-        coefficients = np.float32(linear.weight) * self.solve(np.ones_like(self.spread), linear.alpha)
+        coefficients = self.values.dtype.type(linear.weight) * self.solve(np.ones_like(self.spread), linear.alpha)
         coefficients += self.solve(self.spread, linear.odds_alpha) * scale[:, None].astype(coefficients.dtype)
         intercept = linear.weight * self.rates + shift + scale * self.log_odds - coefficients @ self.mean
         return np.concatenate([coefficients, intercept[:, None].astype(coefficients.dtype)], axis=1)

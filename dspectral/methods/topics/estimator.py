@@ -601,7 +601,10 @@ def _join_columns(first: Topics, second: Topics) -> tuple[Topics, tuple[IntArray
         dict(zip(model.columns_.tolist(), model.words_ or [], strict=False)) for model in (first, second)
     )
     common = names.keys() & other_names.keys()
-    is_same = first.hashing_ is not None or all(names[column] == other_names[column] for column in common)
+    n_shared = len(set(names.values()) & set(other_names.values()))
+    is_same = first.hashing_ is not None or (
+        n_shared == len(common) and all(names[column] == other_names[column] for column in common)
+    )
     if is_same and first.n_features_in_ == second.n_features_in_:
         merged.columns_ = np.union1d(first.columns_, second.columns_)
         if first.words_ is not None:

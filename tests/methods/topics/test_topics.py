@@ -296,3 +296,14 @@ def test_text_without_blanks_is_cut_into_pairs_without_a_warning():
         warnings.simplefilter("error")
         model = Topics(2, min_df=1, max_df=1.0).fit(texts)
     assert {"東京", "京都", "大学"} <= {word for words in model.top_words(30) for word in words}
+
+
+def test_columns_of_two_vocabularies_of_one_size_are_joined_by_word():
+    def fit(words):
+        texts = [f"{words[0]} {words[1]}", f"{words[0]} {words[1]} {words[2]}", f"{words[2]} {words[3]}"] * 5
+        return Topics(2, min_df=1, max_df=0.9, stop_words=words[3:]).fit(texts)
+
+    first, second = fit(["cat", "dog", "fox", "the"]), fit(["hen", "owl", "cat", "not"])
+    second.columns_ = second.columns_ + len(first.columns_)  # no column in common, but a word
+    second.n_features_in_ = first.n_features_in_
+    assert sorted(first.merge(second).words_) == ["cat", "dog", "fox", "hen", "owl"]
