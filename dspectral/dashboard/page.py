@@ -1,17 +1,15 @@
-"""The Bokeh document of ``/spectral``: a card with plots for each running fit, and a table of finished fits."""
+"""The page ``/spectral`` as HTML: a card with curves for each running fit, and a table of finished fits."""
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from bokeh.document import Document
-from bokeh.layouts import column, row
-from bokeh.models import ColumnDataSource, PrintfTickFormatter, Range1d
 from bokeh.models.widgets.markups import Div
-from bokeh.plotting import figure
 from distributed import Scheduler
 from distributed.dashboard.components.scheduler import BOKEH_THEME, env
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -20,9 +18,6 @@ from dspectral.engine.around.events import format_pass_number
 from dspectral.html import format_bytes, number
 from dspectral.watch.history import CLIENT_SECONDS, FitHistory, FitState, PassState
 
-BLUE, GRAY = "#3b78c2", "#57606a"
-HEIGHT = 210
-"""Height of a plot in pixels."""
 MAX_CARDS = 4
 """Maximum number of fits with a card, the newest first."""
 UPDATE_MILLISECONDS = 700
@@ -59,6 +54,7 @@ def card(record: FitHistory, root: FitState, now: float) -> str:
             max(0, len(passes) - MAX_BARS),
             bars,
             _make_tree(newest),
+            list(_make_curves(root)),
         )
     )
 
@@ -109,8 +105,8 @@ def _make_chips(members: list[FitState], root: FitState, state: PassState | None
             chips.append(("left", " of this pass, ".join(times) + " of all" * (len(times) > 1), ""))
         if state.last_task:
             chips.append(("last task, on one worker", state.last_task, ""))
-    if root.bounds.points:
-        chips.append(("certificate", f"{root.bounds.points[-1][1]:.3g} relative", ""))
+    if root.bounds:
+        chips.append(("certificate", f"{root.bounds[-1][1]:.3g} relative", ""))
     if root.is_running and root.memory is not None:
         processes, interpreters, memory_bound = root.memory
         text = format_bytes(processes)
@@ -185,133 +181,28 @@ def _make_row(record: FitHistory, root: FitState) -> tuple[str, ...]:
         time.strftime("%H:%M:%S", time.localtime(root.until)),
         str(root.ended.n_passes if root.ended else len(sort_passes(members))),
         f"{root.ended.seconds:,.1f}" if root.ended else "",
-        f"{root.bounds.points[-1][1]:.3g}" if root.bounds.points else "",
+        f"{root.bounds[-1][1]:.3g}" if root.bounds else "",
         _format_lost(members, root),
         "client disconnected" if root.client_left else (root.ended.error if root.ended else ""),
     )
 
 
-class Card:
-    """Card of one fit: text, and plots side by side, or below each other in a narrow window."""
-
-    def __init__(self) -> None:
-        self._sources = {
-            "rates": ColumnDataSource({"x": [], "rate": []}),
-            "bounds": ColumnDataSource({"x": [], "bound": []}),
-        }
-        self._seconds, self._decades = Range1d(start=0, end=1), Range1d(start=1e-3, end=1)
-        self._plots = {"rates": self._plot_rates(), "bounds": self._plot_bounds()}
-        self._text = _make_text()
-        wrapped = {"flex-wrap": "wrap", "margin-top": "10px"}
-        self.root = column(
-            self._text,
-            row(*self._plots.values(), sizing_mode="stretch_width", styles=wrapped),
-            sizing_mode="stretch_width",
-            styles={"border-bottom": "1px solid #d0d7de", "padding": "4px 14px 14px"},
-        )
-
-    def update(self, record: FitHistory, root: FitState, now: float) -> None:
-        """Show the current state of a fit."""
-        _set_text(self._text, card(record, root, now))
-        self.root.visible = True
-        until = (root.until or now) - root.since
-        bounds = [point for point in root.bounds.points if point[1] > 0]
-        if bounds and root.is_running:
-            bounds.append((now, bounds[-1][1]))  # constant until the next one
-        if bounds:  # whole decades give readable ticks
-            self._decades.start = min(bound for _at, bound in bounds) / 10
-            self._decades.end = max(bound for _at, bound in bounds) * 10
-        self._seconds.end = max(until, 1.0)
-        for name, points in (("rates", root.rates.points), ("bounds", bounds)):
-            _update_source(self._sources[name], [(seconds - root.since, *values) for seconds, *values in points])
-            # A curve needs two points.
-            self._plots[name].visible = sum(math.isfinite(point[1]) for point in points) > 1
-
-    def _plot_rates(self) -> Any:
-        plot, source = self._plot("Blocks a second"), self._sources["rates"]
-        plot.line("x", "rate", source=source, color=BLUE, width=2)
-        plot.y_range.start = 0
-        return _style_plot(plot)
-
-    def _plot_bounds(self) -> Any:
-        options = {"y_axis_type": "log", "y_range": self._decades}
-        plot = self._plot("Relative certificate of the rows read so far", **options)
-        source = self._sources["bounds"]
-        plot.step("x", "bound", source=source, color=BLUE, width=2, mode="after")
-        plot.scatter("x", "bound", source=source, color=BLUE, size=4)
-        plot.yaxis.formatter = PrintfTickFormatter(format="%.2g")
-        return _style_plot(plot)
-
-    def _plot(self, title: str, **options: Any) -> Any:
-        return figure(
-            title=title,
-            height=HEIGHT,
-            min_width=300,
-            sizing_mode="stretch_width",
-            styles={"flex": "1 1 300px"},
-            x_range=self._seconds,
-            x_axis_label="seconds since the start of the fit",
-            tools="",
-            toolbar_location=None,
-            visible=False,
-            **options,
-        )
+def _make_curves(root: FitState) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the title, extreme values and points in percent of each curve over time, on a logarithmic scale."""
+    series = {"Blocks a second": root.rates, "Relative certificate of the rows read so far": root.bounds}
+    for title, points in series.items():
+        times, values = np.array([point for point in points if point[1] > 0]).reshape(-1, 2).T
+        if len(values) > 1:
+            x, y = (100 * (z - z.min()) / max(np.ptp(z), 1e-9) for z in (times, -np.log(values)))
+            path = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
+            yield title, f"{values.min():.3g}", f"{values.max():.3g}", path
 
 
-def _style_plot(plot: Any) -> Any:
-    """Remove grid lines and outlines."""
-    plot.outline_line_color = None
-    plot.xgrid.grid_line_color = None
-    plot.axis.minor_tick_line_color = None
-    plot.axis.axis_label_text_font_style = "normal"
-    plot.axis.axis_label_text_color = plot.axis.major_label_text_color = plot.title.text_color = GRAY
-    return plot
-
-
-def _update_source(source: ColumnDataSource, points: Sequence[tuple[float, ...]]) -> None:
-    """Send points to the browser if they changed."""
-    names = list(source.data)
-    columns = list(zip(*points, strict=True)) or [()] * len(names)
-    new_columns = {name: list(column) for name, column in zip(names, columns, strict=True)}
-    if any(not _has_same_values(source.data[name], new_columns[name]) for name in names):
-        source.data = new_columns
-
-
-def _has_same_values(old: Any, new: list[float]) -> bool:
-    return len(old) == len(new) and all(
-        a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(old, new, strict=True)
-    )
-
-
-class Page:
-    """The document: cards of running fits, and the table of finished fits."""
-
-    def __init__(self, record: FitHistory) -> None:
-        self._record = record
-        self._empty, self._over = _make_text(), _make_text()
-        self._cards: list[Card] = []
-        self._column = column(sizing_mode="stretch_width")
-        self.root = column(
-            column(self._empty, sizing_mode="stretch_width", styles={"padding": "4px 14px"}),
-            self._column,
-            column(self._over, sizing_mode="stretch_width", styles={"padding": "4px 14px"}),
-            sizing_mode="stretch_width",
-        )
-
-    def update(self) -> None:
-        """Show the current state."""
-        now = time.time()
-        shown_fits = select_fits(self._record)
-        self._empty.visible = not any(root.is_running for root in shown_fits)
-        _set_text(self._empty, str(MACROS.last() if shown_fits else MACROS.nothing()))
-        if len(self._cards) < len(shown_fits):
-            self._cards += [Card() for _ in range(len(shown_fits) - len(self._cards))]
-            self._column.children = [fit_card.root for fit_card in self._cards]
-        for fit_card, root in zip(self._cards, shown_fits, strict=False):
-            fit_card.update(self._record, root, now)
-        for fit_card in self._cards[len(shown_fits) :]:
-            fit_card.root.visible = False
-        _set_text(self._over, render_finished(self._record))
+def render_page(record: FitHistory, now: float) -> str:
+    """Return the page as HTML: cards of running fits, or else of the last finished one, and the finished fits."""
+    shown_fits = select_fits(record)
+    hints = [] if any(root.is_running for root in shown_fits) else [MACROS.last() if shown_fits else MACROS.nothing()]
+    return "".join([*map(str, hints), *(card(record, root, now) for root in shown_fits), render_finished(record)])
 
 
 def select_fits(record: FitHistory) -> list[FitState]:
@@ -324,20 +215,15 @@ def select_fits(record: FitHistory) -> list[FitState]:
 
 def show(record: FitHistory, _scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
     """Fill a Bokeh document for a visitor."""
-    page = Page(record)
-    page.update()
+    page = Div(sizing_mode="stretch_width", stylesheets=[str(MACROS.style())], styles={"padding": "4px 14px"})
+
+    def update() -> None:
+        page.text = render_page(record, time.time())
+
+    update()
     doc.title = "Dask: spectral"
-    doc.add_root(page.root)
+    doc.add_root(page)
     doc.template = env.get_template("simple.html")
     doc.template_variables.update(extra)
     doc.theme = BOKEH_THEME
-    doc.add_periodic_callback(page.update, UPDATE_MILLISECONDS)
-
-
-def _make_text() -> Div:
-    return Div(sizing_mode="stretch_width", stylesheets=[str(MACROS.style())])
-
-
-def _set_text(text: Div, html: str) -> None:
-    if text.text != html:
-        text.text = html
+    doc.add_periodic_callback(update, UPDATE_MILLISECONDS)

@@ -1,6 +1,5 @@
 """Scheduler plugin: processes the events of fits, counts their tasks, and serves the page."""
 
-import math
 import time
 from functools import partial
 from importlib import import_module
@@ -54,8 +53,8 @@ class SpectralPlugin(SchedulerPlugin):
         for root, pass_state in self.record.get_running_passes():
             groups = (pass_state.started.block_group, *pass_state.started.merge_groups) if pass_state.started else ()
             pass_state.count([_count_done(self._scheduler.task_groups.get(name)) for name in groups], now)
-            # NaN interrupts the line between passes.
-            root.rates.add(now, math.nan if (rate := pass_state.get_rate()) is None else rate)
+            if rate := pass_state.get_rate():
+                root.rates.append((now, rate))
             self._measure_workers(root, pass_state)
 
     def _measure_workers(self, root: FitState, pass_state: PassState) -> None:

@@ -15,7 +15,7 @@ from dspectral.engine.around.progress import TaskCounts
 from dspectral.run_plan import estimate_memory
 
 MAX_POINTS = 240
-"""Maximum number of points of a series."""
+"""Maximum number of points of a curve; the oldest are dropped."""
 MAX_PASSES = 48
 """Maximum number of passes of a fit; the oldest are dropped."""
 MAX_FITS = 64
@@ -70,32 +70,6 @@ class Phase(NamedTuple):
     def get_speed(self, n: int | None) -> float:
         """Return how many of ``n`` rows or bytes are processed per second; 0 if unknown."""
         return (n or 0) * max(0, self.done - self.n_kept) / max(self.total, 1) / max(self.seconds, 1e-9)
-
-
-class Series:
-    """Time series of bounded length: when it is full, every second point is dropped, and the step doubles.
-
-    >>> series = Series(max_points=4)
-    >>> for i in range(7):
-    ...     series.add(i, i * i)
-    >>> series.points
-    [(0, 0), (2, 4), (4, 16), (6, 36)]
-    """
-
-    def __init__(self, max_points: int = MAX_POINTS) -> None:
-        self.points: list[tuple[float, ...]] = []
-        self._max_points, self._step, self._n_since = max_points, 1, 0
-
-    def add(self, *point: float) -> None:
-        """Add a point. The newest point is always in the series."""
-        if self.points and self._n_since % self._step:
-            self.points[-1] = point
-        else:
-            self.points.append(point)
-        self._n_since += 1
-        if len(self.points) > self._max_points:
-            del self.points[1:-1:2]
-            self._step, self._n_since = 2 * self._step, 0
 
 
 class PassState:
@@ -206,7 +180,7 @@ class FitState:
         self.client_left = False
         self.passes: dict[str, PassState] = {}
         self.lost_workers = 0
-        self.rates, self.bounds = Series(), Series()
+        self.rates, self.bounds = (deque[tuple[float, float]](maxlen=MAX_POINTS) for _ in range(2))
         self.memory: WorkerMemory | None = None
 
     @property
@@ -403,7 +377,7 @@ class FitHistory:
 
     def _add_bound(self, fit: FitState, timestamp: float, relative: float) -> None:
         fit.certificate = relative
-        self.get_root(fit).bounds.add(timestamp, relative)
+        self.get_root(fit).bounds.append((timestamp, relative))
 
     def _on_counted(
         self, event: events.BlocksDone | events.TasksRecomputed | events.TaskRetried | events.PassStalled

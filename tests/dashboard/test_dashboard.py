@@ -108,7 +108,7 @@ def test_the_page_says_what_it_knows(client, rows):
     (one,) = fit.passes.values()
     assert (fit.name, fit.n_passes, fit.is_running) == ("TruncatedSVD", 1, False)
     assert one.done == one.totals == [8, 4, 2, 1]
-    assert fit.certificate == fit.bounds.points[-1][1] == model.certificate_.relative
+    assert fit.certificate == fit.bounds[-1][1] == model.certificate_.relative
     assert one.summary_bytes > 12 * 8
     assert dspectral.show_dashboard() == link  # a second call keeps what is known
     words = texts_of(link)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dspectral import estimate_memory
-from dspectral.dashboard.page import Page, card, render_finished, select_fits, sort_passes
+from dspectral.dashboard.page import card, render_finished, render_page, select_fits, sort_passes
 from dspectral.engine.around.events import (
     BlocksDone,
     CertificateComputed,
@@ -20,7 +20,7 @@ from dspectral.engine.around.events import (
     TasksRecomputed,
     to_message,
 )
-from dspectral.watch.history import MAX_FITS, MAX_PASSES, FitHistory, Series
+from dspectral.watch.history import MAX_FITS, MAX_PASSES, MAX_POINTS, FitHistory
 
 
 def began(fit, run, number=1, **changes):
@@ -85,12 +85,12 @@ def test_a_fit_is_over_with_all_its_passes_once_all_is_told():
     (fit,) = records.get_roots()
     assert not fit.is_running
     assert [one.done for one in fit.passes.values()] == [[8, 4, 2, 1]] * 2
-    assert [bound for _at, bound in fit.bounds.points] == [0.3, 0.2, 0.1]
+    assert [bound for _at, bound in fit.bounds] == [0.3, 0.2, 0.1]
     assert records.get_running_passes() == []
     records.on_worker_left("tcp://a")  # while nothing runs
     assert fit.lost_workers == 0
     smaller = [*a_fit()[:2], merged("f", "f1", 2, 400, 0.2), merged("f", "f1", 1, 200, 0.9)]
-    assert [bound for _at, bound in heard(smaller).get_roots()[0].bounds.points] == [0.2]
+    assert [bound for _at, bound in heard(smaller).get_roots()[0].bounds] == [0.2]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -224,14 +224,18 @@ def test_memory_is_bounded_and_what_runs_is_kept_longest():
     assert len(records._runs) <= 2 * MAX_FITS + MAX_PASSES
 
 
-def test_points_that_are_many_are_thinned_and_the_last_one_stays():
-    series = Series(max_points=10)
-    for i in range(1000):
-        series.add(i)
-        assert series.points[0] == (0,)
-        assert series.points[-1] == (i,)
-        assert len(series.points) <= 10
-    assert series.points == sorted(series.points)
+def test_curves__show_the_last_points_on_a_logarithmic_scale():
+    records, root, _one = running([FitStarted("f", "F", "", 1), began("f", "r")])
+    heard([CertificateComputed("f", "F", 1.0, 7.0)], records=records, at=100.0)
+    assert "polyline" not in card(records, root, 101.0)
+    for i in range(MAX_POINTS - 1):
+        heard([CertificateComputed("f", "F", 1.0, 1.0)], records=records, at=101.0 + i)
+    heard([CertificateComputed("f", "F", 1.0, 0.01)], records=records, at=500.0)
+    drawn = card(records, root, 501.0)
+    assert len(root.bounds) == MAX_POINTS
+    assert "from 0.01 to 1" in drawn
+    assert 'points="0.0,0.0' in drawn
+    assert '100.0,100.0"' in drawn
 
 
 def test_a_large_tree_is_drawn_with_few_shapes():
@@ -244,20 +248,16 @@ def test_a_large_tree_is_drawn_with_few_shapes():
 
 def test_the_page_shows_each_running_fit_and_a_table_of_the_others():
     records = FitHistory()
-    page = Page(records)
-    page.update()
-    assert "show_dashboard" in page._empty.text
+    assert "show_dashboard" in render_page(records, 300.0)
     heard(a_fit("old"), records=records)
     heard(a_fit("f")[:4], records=records, at=300.0)
     heard(a_fit("g")[:4], records=records, at=400.0)
-    page.update()
-    assert not page._empty.visible
-    assert [card.root.visible for card in page._cards] == [True, True]
-    assert page._over.text.count("<tr>") == 2
+    page = render_page(records, 500.0)
+    assert "No fit" not in page
+    assert page.count("<h2>") == page.count("<tr>") == 2
     heard(a_fit("g")[4:], records=records, at=500.0)
-    page.update()
-    assert [card.root.visible for card in page._cards] == [True, False]
-    assert page._over.text.count("<tr>") == 3
+    page = render_page(records, 600.0)
+    assert (page.count("<h2>"), page.count("<tr>")) == (1, 3)
 
 
 def test_what_the_client_computes_between_passes_has_a_name_and_a_bar():
