@@ -12,8 +12,8 @@ from sklearn.utils import get_tags
 
 from dspectral import engine
 from dspectral.engine.summary import get_nbytes
-from dspectral.html import format_bytes
 from dspectral.paths import expand_path
+from dspectral.quantities import format_bytes
 from dspectral.run_plan import RunPlan
 from dspectral.store.anndata_files import HDF5_ENDINGS
 from dspectral.store.corpus import open_corpus

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dspectral.configuration import get_fan_in, tree_depth
-from dspectral.html import card, format_bytes
+from dspectral.quantities import format_bytes
 
 ENDS_AT = 0.95
 """Share of its memory limit at which Dask ends a worker."""
@@ -48,7 +48,7 @@ def estimate_memory(
     return n_workers * (work_bytes + summary_bytes) + depth * (fan_in - 1) * summary_bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunPlan:
     """Estimates of passes, tasks, memory and time of a fit or a build, from its first pass.
 
@@ -143,11 +143,8 @@ class RunPlan:
         remedies = list(self.remedies)
         return {**asdict(self), "remedies": remedies, "seconds": self.seconds, "verdict": self.verdict}
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join([f"Plan of {self.name}", *(f"{name:<22} {value}" for name, value in self._get_facts())])
-
-    def _repr_html_(self) -> str:
-        return card(f"Plan of {self.name}", self._get_facts())
 
     def _get_facts(self) -> list[tuple[str, object]]:
         executor = f"{self.n_workers} worker(s)" if self.n_workers else f"{self.n_threads} threads of this process"

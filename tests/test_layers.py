@@ -15,7 +15,7 @@ FLOORS = {
     "dspectral._compiled": 0,
     "dspectral.registry": 0,
     "dspectral.configuration": 0,
-    "dspectral.html": 0,
+    "dspectral.quantities": 0,
     "dspectral.paths": 0,
     "dspectral.run_plan": 1,
     "dspectral.summary_files": 2,
@@ -100,7 +100,7 @@ STEPS = {
 """Files that say the steps of a method. All other files of a family hold kernels, summaries and solvers."""
 GROUND = {
     "dspectral._compiled",
-    "dspectral.html",
+    "dspectral.quantities",
     "dspectral.registry",
     "dspectral.types",
     "dspectral.linalg",

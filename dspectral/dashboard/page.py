@@ -15,7 +15,7 @@ from distributed.dashboard.components.scheduler import BOKEH_THEME, env
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dspectral.engine.around.events import format_pass_number
-from dspectral.html import format_bytes, number
+from dspectral.quantities import format_bytes
 from dspectral.watch.history import CLIENT_SECONDS, FitHistory, FitState, PassState
 
 MAX_CARDS = 4
@@ -97,7 +97,7 @@ def _make_chips(members: list[FitState], root: FitState, state: PassState | None
         if rate:
             share = rate / started.n_blocks
             speeds = [f"{rate:,.3g} blocks/s"]
-            speeds += [f"{number(round(share * started.n_rows))} rows/s"] if started.n_rows else []
+            speeds += [f"{share * started.n_rows:,.0f} rows/s"] if started.n_rows else []
             speeds += [f"{format_bytes(round(share * started.n_bytes))}/s"] if started.n_bytes else []
             chips.append(("speed", ", ".join(speeds), ""))
         if left := owner.get_seconds_left(state):
@@ -169,9 +169,9 @@ def _make_tree(state: PassState | None) -> dict[str, Any] | None:
         parts = [(0, done - redone, "done"), (done - redone, done, "again"), (done, total, "todo")]
         bar = [(start / total, end / total, kind) for start, end, kind in parts if end > start]
         name = f"level {level}" if level else "blocks"
-        levels.append((name, number(done), number(total), number(redone) if redone else "", bar))
+        levels.append((name, f"{done:,}", f"{total:,}", f"{redone:,}" if redone else "", bar))
     shape = f"{started.fan_in} summaries a merge" if started.fan_in else "no merges"
-    return {"title": f"{started.label}: {number(started.n_blocks)} blocks, {shape}", "levels": levels[::-1]}
+    return {"title": f"{started.label}: {started.n_blocks:,} blocks, {shape}", "levels": levels[::-1]}
 
 
 def _make_row(record: FitHistory, root: FitState) -> tuple[str, ...]:

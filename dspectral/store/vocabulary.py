@@ -13,7 +13,6 @@ from dspectral.linalg.sparse_products import find_offset_error
 from dspectral.registry import register_class
 from dspectral.store.arrays import compute_digest, read_array, write_array
 from dspectral.store.columns import TERMS, Columns, columns_from_names
-from dspectral.store.facts import render_vocabulary
 from dspectral.store.location import Location, damage_error
 from dspectral.text.hashing import replace_tokenizer_by_name
 from dspectral.text.term_bytes import take_terms
@@ -157,9 +156,6 @@ class Vocabulary:
     def __repr__(self) -> str:
         first = ", ".join(repr(self.documents.text(i).decode()) for i in range(min(3, len(self.counts))))
         return f"Vocabulary({len(self.counts)} terms: {first}{', ...' if len(self.counts) > 3 else ''})"
-
-    def _repr_html_(self) -> str:
-        return render_vocabulary(self.documents, self.counts)
 
     @classmethod
     def from_tables(cls, tables: list[TermTable], *, max_features: int | None = None) -> "Vocabulary":

@@ -29,7 +29,7 @@ from dspectral.engine.blocks import (
     is_in_memory,
 )
 from dspectral.engine.summary import BlockSize, MemoryEstimate, get_memory_estimate, get_nbytes
-from dspectral.html import format_bytes
+from dspectral.quantities import format_bytes
 from dspectral.run_plan import ENDS_AT
 from dspectral.types import FloatArray
 

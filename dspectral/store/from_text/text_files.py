@@ -13,7 +13,6 @@ from dspectral.engine import run_tasks
 from dspectral.paths import expand_path
 from dspectral.store.arrays import compute_digest
 from dspectral.store.columns import annotate_columns, columns_from_hashing
-from dspectral.store.facts import render_text_files
 from dspectral.store.from_text.lines import (
     BLOCK_BYTES,
     MAX_DOCUMENT_BYTES,
@@ -25,7 +24,7 @@ from dspectral.store.from_text.lines import (
 )
 from dspectral.store.from_text.readers import read_file_range
 from dspectral.store.from_text.sources import FileRange, split_files
-from dspectral.store.location import check_size
+from dspectral.store.location import check_size, without_secrets
 from dspectral.store.rows import dask_array_from_blocks
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_sample import KeptTerms, TermSample, merge_samples
@@ -100,10 +99,7 @@ class TextFiles:
         self.read_options = read_options.validate()
 
     def __repr__(self) -> str:
-        return f"TextFiles({', '.join(map(repr, self.sources))})"
-
-    def _repr_html_(self) -> str:
-        return render_text_files(self)
+        return f"TextFiles({', '.join(map(repr, without_secrets(self.sources)))})"
 
     @cached_property
     def blocks(self) -> tuple[TextBlock, ...]:
