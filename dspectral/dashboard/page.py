@@ -107,13 +107,6 @@ def _make_chips(members: list[FitState], root: FitState, state: PassState | None
             chips.append(("last task, on one worker", state.last_task, ""))
     if root.bounds:
         chips.append(("certificate", f"{root.bounds[-1][1]:.3g} relative", ""))
-    if root.is_running and root.memory is not None:
-        processes, interpreters, memory_bound = root.memory
-        text = format_bytes(processes)
-        if interpreters is not None:
-            text += f", {format_bytes(max(0, processes - interpreters))} above the interpreters"
-            text += "" if memory_bound is None else f" (at most {format_bytes(memory_bound)})"
-        chips.append(("workers", text, ""))
     return chips
 
 

@@ -11,7 +11,7 @@ from tornado.ioloop import IOLoop, PeriodicCallback
 
 from dspectral.engine.around.events import TOPIC
 from dspectral.engine.around.progress import DONE_STATES
-from dspectral.watch.history import FitHistory, FitState, PassState, WorkerMemory
+from dspectral.watch.history import FitHistory
 
 NAME = "dspectral-dashboard"
 """Name of the plugin."""
@@ -28,7 +28,6 @@ class SpectralPlugin(SchedulerPlugin):
         self.name = NAME
         self.record = FitHistory()
         self._scheduler = scheduler
-        self._interpreters: dict[str, int] = {}
         for received, message in scheduler.get_events(TOPIC):
             self.record.on_message(message, received)
 
@@ -37,10 +36,9 @@ class SpectralPlugin(SchedulerPlugin):
         if topic == TOPIC:
             self.record.on_message(msg, time.time())
 
-    def remove_worker(self, scheduler: Scheduler, worker: str, **_facts: str) -> None:  # noqa: ARG002
+    def remove_worker(self, *_args: Scheduler | str, **_facts: str) -> None:
         """Count a lost worker."""
-        self.record.on_worker_left(worker)
-        self._interpreters.pop(worker, None)
+        self.record.on_worker_left()
 
     def remove_client(self, *_args: Scheduler | str, **_facts: Scheduler | str) -> None:
         """Mark running fits as ended when the last client disconnects."""
@@ -48,26 +46,13 @@ class SpectralPlugin(SchedulerPlugin):
             self.record.on_client_left(time.time())
 
     def update_counts(self) -> None:
-        """Count the tasks of running passes, and measure the memory of the workers."""
+        """Count the tasks of running passes."""
         now = time.time()
         for root, pass_state in self.record.get_running_passes():
             groups = (pass_state.started.block_group, *pass_state.started.merge_groups) if pass_state.started else ()
             pass_state.count([_count_done(self._scheduler.task_groups.get(name)) for name in groups], now)
             if rate := pass_state.get_rate():
                 root.rates.append((now, rate))
-            self._measure_workers(root, pass_state)
-
-    def _measure_workers(self, root: FitState, pass_state: PassState) -> None:
-        workers = self._scheduler.workers
-        memory = {address: int(state.memory.process) for address, state in workers.items()}
-        # The bound excludes interpreters with their packages. A worker has imported them after its first merge; its
-        # minimum memory since then estimates their size.
-        for address in self.record.merging & memory.keys():
-            self._interpreters[address] = min(memory[address], self._interpreters.get(address, memory[address]))
-        all_measured = self._interpreters.keys() >= memory.keys()
-        interpreters = sum(self._interpreters.values()) if all_measured else None
-        bound = pass_state.memory_bound(self._scheduler.total_nthreads)
-        root.memory = WorkerMemory(sum(memory.values()), interpreters, bound)
 
 
 def _count_done(group: TaskGroup | None) -> int | None:

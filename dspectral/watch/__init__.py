@@ -1,4 +1,4 @@
-"""Progress of fits, builds and other Dask computations, in a terminal, a notebook or a log."""
+"""Progress of fits, builds and other passes, in a terminal, a notebook or a log."""
 
 from dspectral.watch.display import Progress, progress
 

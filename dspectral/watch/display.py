@@ -5,12 +5,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from html import escape
 from typing import Any, NamedTuple, Self, TextIO
 
-from dask.callbacks import Callback
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -18,9 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dspectral.engine import event_listener
-from dspectral.engine.around.context import current_client
-from dspectral.engine.around.events import LOGGER, Client, Scheduler, format_pass_number
-from dspectral.engine.around.progress import DONE_STATES
+from dspectral.engine.around.events import LOGGER, format_pass_number
 from dspectral.watch.history import FitHistory, FitState, Phase
 
 QUIET_SECONDS = 0.5
@@ -47,31 +44,6 @@ class View(NamedTuple):
 
 
 EMPTY_VIEW = View([], [], 0.0)
-
-
-class LocalTaskCounter(Callback):
-    """Dask callback that counts the tasks of the current computation in this process."""
-
-    def __init__(self) -> None:
-        self.done = self.total = 0
-        super().__init__()
-
-    def _start_state(self, _graph: object, state: dict[str, Any]) -> None:
-        # After optimization, so fused tasks count once.
-        self.done, self.total = 0, len(state["ready"]) + len(state["waiting"])
-
-    def _posttask(self, *_facts: object) -> None:
-        self.done += 1
-
-    def _finish(self, *_facts: object) -> None:
-        self.done = self.total = 0
-
-
-def scheduler_counts(dask_scheduler: Scheduler) -> tuple[int, int]:
-    """Return the number of finished tasks of a Dask scheduler, and of all its tasks."""
-    groups = [group.states for group in dask_scheduler.task_groups.values()]
-    n_done = sum(states.get(name, 0) for states in groups for name in DONE_STATES)
-    return n_done, sum(sum(states.values()) for states in groups)
 
 
 def get_headings(record: FitHistory) -> tuple[list[str], float | None]:
@@ -250,12 +222,10 @@ class Notebook:
 
 
 class Progress:
-    """Context manager that shows the progress of fits, builds and other Dask computations.
+    """Context manager that shows the progress of fits, builds and other passes.
 
     Parameters
     ----------
-    client : distributed.Client, optional
-        Client of the cluster to show, besides the schedulers of this process; by default Dask's current client.
     stream : text stream, optional
         Standard error by default. A terminal gets live bars, other streams get occasional lines. A notebook gets a
         display below the cell unless a stream is passed.
@@ -267,13 +237,12 @@ class Progress:
 
     def __init__(
         self,
-        client: Client | None = None,
         stream: TextIO | None = None,
         *,
         quiet_seconds: float | None = None,
         keep_summaries: bool = True,
     ) -> None:
-        self._client, self._stream = client, stream
+        self._stream = stream
         self._quiet_seconds = QUIET_SECONDS if quiet_seconds is None else quiet_seconds
         self._summaries = keep_summaries
         self._steps: list[tuple[str, float]] = []
@@ -293,7 +262,7 @@ class Progress:
             if _ACTIVE:
                 return
             _ACTIVE.append(self)
-        self._record, self._local = FitHistory(), LocalTaskCounter()
+        self._record = FitHistory()
         shell = get_notebook_shell() if self._stream is None else None
         self._out = Notebook(shell) if shell is not None else Output(self._stream or sys.stderr)
         self._busy_since: float | None = None
@@ -301,7 +270,6 @@ class Progress:
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
         self._stack = ExitStack()
         self._stack.enter_context(event_listener(self._record.on_event, everywhere=True))
-        self._stack.enter_context(self._local)
         self._thread.start()
 
     def stop(self) -> None:
@@ -347,10 +315,9 @@ class Progress:
         with self._record.lock:
             headings, since = get_headings(self._record)
             phases = [phase for _root, state in self._record.get_running_passes() for phase in state.get_phases(now)]
-        phases = phases or self._other_tasks()
         for name, started in self._steps[-1:]:
             headings, since = [name, *headings], started
-        # Tasks outside of fits have no start event, so the first update with tasks is their start.
+        # Passes outside of fits have no start event, so the first update with a pass is their start.
         self._busy_since = (self._busy_since or now) if since is None and (headings or phases) else None
         since = self._busy_since if since is None else since
         if since is None or (isinstance(self._out, Output) and now - since < self._quiet_seconds):
@@ -369,19 +336,9 @@ class Progress:
             view, [format_finished(fit) for fit in ended if fit.ended and fit.ended.seconds >= quiet_seconds]
         )
 
-    def _other_tasks(self) -> list[Phase]:
-        """Return the tasks outside of passes, of this process or of the cluster."""
-        done, total = self._local.done, self._local.total
-        # A process that has not imported distributed has no client.
-        client = self._client or (current_client() if "distributed" in sys.modules else None)
-        if not total and client is not None:
-            with suppress(OSError, RuntimeError):  # the computation itself raises this error
-                done, total = client.run_on_scheduler(scheduler_counts)
-        return [Phase("tasks", done, total)] if done < total else []
-
 
 def progress(on: bool | None = None, *, stream: TextIO | None = None) -> Progress:
-    """Show the progress of fits, builds and other Dask computations.
+    """Show the progress of fits, builds and other passes.
 
     Parameters
     ----------

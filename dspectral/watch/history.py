@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, get_args
 from dspectral.configuration import count_merges
 from dspectral.engine.around import events
 from dspectral.engine.around.progress import TaskCounts
-from dspectral.run_plan import estimate_memory
 
 MAX_POINTS = 240
 """Maximum number of points of a curve; the oldest are dropped."""
@@ -36,14 +35,6 @@ SCHEDULER_COUNTED = (
     events.PassStalled.__name__,
 )
 """Events that the dashboard ignores, because the scheduler counts its own tasks."""
-
-
-class WorkerMemory(NamedTuple):
-    """Bytes of all worker processes, of their interpreters with packages, and the bound for the pass."""
-
-    processes: int
-    interpreters: int | None
-    memory_bound: int | None
 
 
 class Phase(NamedTuple):
@@ -83,7 +74,7 @@ class PassState:
         self.until = since
         self.totals: list[int] = []
         self.counts = TaskCounts(0)
-        self.n_blocks = self.n_merges = self.n_redone = self.lost_workers = self.summary_bytes = 0
+        self.n_blocks = self.n_merges = self.n_redone = self.lost_workers = 0
         self.waits = ""
         self.best = (0, 0, 0.0)
         self._n_now = self._n_computed = 0
@@ -152,19 +143,6 @@ class PassState:
         merges = Phase("merge", self.n_merges, started.n_merges, 0, seconds, started.n_kept_merges)
         return [blocks, merges] if started.n_merges else [blocks]
 
-    def memory_bound(self, n_threads: int) -> int | None:
-        """Return the memory bound of the pass, as :func:`dspectral.estimate_memory` computes it; None if unknown."""
-        if self.started is None or not self.summary_bytes or self.started.fan_in < 2 or self.started.n_bytes is None:
-            return None
-        block = -(-self.started.n_bytes // max(self.started.n_blocks, 1))
-        return estimate_memory(
-            summary_bytes=self.summary_bytes,
-            n_blocks=self.started.n_blocks,
-            work_bytes=max(block, self.started.fan_in * self.summary_bytes),
-            fan_in=self.started.fan_in,
-            n_workers=max(n_threads, 1),
-        )
-
 
 class FitState:
     """State of one fit or build, or of a pass outside of fits; without a name until its start event arrives."""
@@ -181,7 +159,6 @@ class FitState:
         self.passes: dict[str, PassState] = {}
         self.lost_workers = 0
         self.rates, self.bounds = (deque[tuple[float, float]](maxlen=MAX_POINTS) for _ in range(2))
-        self.memory: WorkerMemory | None = None
 
     @property
     def is_running(self) -> bool:
@@ -202,8 +179,7 @@ class FitHistory:
     """State of all fits, updated by events.
 
     Events may arrive out of order, so each one sets its own fields. They come from several threads, so readers must
-    hold `lock`. `fits`: states by token; `ended`: outermost fits that finished and are not listed yet; `merging`:
-    addresses of workers that merged summaries, and so have imported all packages.
+    hold `lock`. `fits`: states by token; `ended`: outermost fits that finished and are not listed yet.
     """
 
     def __init__(self) -> None:
@@ -211,7 +187,6 @@ class FitHistory:
         self.fits: dict[str, FitState] = {}
         self.ended: deque[FitState] = deque(maxlen=MAX_ENDED)
         self.n_retried = 0
-        self.merging: set[str] = set()
         self._runs: dict[str, PassState] = {}
         self._loops: dict[tuple[str, str, str], tuple[int, float | None]] = {}
         self._numbers = itertools.count()
@@ -225,7 +200,7 @@ class FitHistory:
             kind = KINDS[str(name)]
             values = (message[field] for field in kind._fields)
             event = kind(*(tuple(value) if isinstance(value, list) else value for value in values))
-            self.on_event(event, timestamp, int(message["order"]), message["sender"], message.get("worker", ""))
+            self.on_event(event, timestamp, int(message["order"]), message["sender"])
         except (KeyError, TypeError):
             events.LOGGER.debug("a message of another version: %s", name)
 
@@ -235,9 +210,8 @@ class FitHistory:
         timestamp: float | None = None,
         order: int | None = None,
         sender: str = "",
-        worker: str = "",
     ) -> None:
-        """Process an event; `at, order, sender, worker` come from its message, if there is one."""
+        """Process an event; `timestamp, order, sender` come from its message, if there is one."""
         timestamp = time.monotonic() if timestamp is None else timestamp
         with self.lock:
             order = next(self._numbers) if order is None else order
@@ -256,7 +230,6 @@ class FitHistory:
                     if not event.fit:
                         self.fits[state.fit].until = timestamp
                 case events.SummariesMerged():
-                    self.merging.add(worker)
                     self._on_merged(event, timestamp)
                 case events.CompilationStarted() | events.CompilationEnded():
                     key = (sender, event.module, event.loop)
@@ -309,9 +282,8 @@ class FitHistory:
         """Return the loops that are being compiled, and their start times."""
         return {key[2]: since for key, (_order, since) in sorted(self._loops.items()) if since is not None}
 
-    def on_worker_left(self, address: str) -> None:
+    def on_worker_left(self) -> None:
         """Count a lost worker in all running fits."""
-        self.merging.discard(address)
         for root in self.get_roots():
             root.lost_workers += root.is_running
 
@@ -368,7 +340,6 @@ class FitHistory:
 
     def _on_merged(self, event: events.SummariesMerged, timestamp: float) -> None:
         state = self._pass(event.fit, event.run, timestamp)
-        state.summary_bytes = max(state.summary_bytes, event.summary_bytes)
         # The certificate of the summary with the most rows is the best estimate for all rows.
         size = (event.n_rows or 0, event.level)
         if event.relative is not None and size >= state.best[:2]:

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from dspectral import estimate_memory
 from dspectral.dashboard.page import card, render_finished, render_page, select_fits, sort_passes
 from dspectral.engine.around.events import (
     BlocksDone,
@@ -87,7 +86,7 @@ def test_a_fit_is_over_with_all_its_passes_once_all_is_told():
     assert [one.done for one in fit.passes.values()] == [[8, 4, 2, 1]] * 2
     assert [bound for _at, bound in fit.bounds] == [0.3, 0.2, 0.1]
     assert records.get_running_passes() == []
-    records.on_worker_left("tcp://a")  # while nothing runs
+    records.on_worker_left()  # while nothing runs
     assert fit.lost_workers == 0
     smaller = [*a_fit()[:2], merged("f", "f1", 2, 400, 0.2), merged("f", "f1", 1, 200, 0.9)]
     assert [bound for _at, bound in heard(smaller).get_roots()[0].bounds] == [0.2]
@@ -135,7 +134,7 @@ def test_what_a_lost_worker_had_done_is_counted_again():
     records, root, one = running(a_fit()[:2])
     one.count([6, 3, 1, 0], 1.0)
     assert one.share == 10 / 15
-    records.on_worker_left("tcp://a")
+    records.on_worker_left()
     one.count([2, 1, 0, None], 2.0)
     assert (one.done, one.counts.again, one.n_redone) == ([6, 3, 1, 0], [4, 2, 1, 0], 7)
     assert one.share == 3 / 15
@@ -155,16 +154,6 @@ def test_the_rate_is_that_of_the_last_seconds_and_counts_what_runs_again():
     for at, done in ((0.0, 0), (1.0, 2), (2.0, 4), (3.0, 1), (4.0, 3)):
         one.count([done, 0, 0, 0], at)
     assert one.get_rate() == 6 / 4
-
-
-def test_the_law_is_that_of_projected_memory():
-    records, _root, one = running(a_fit()[:2])
-    assert one.memory_bound(2) is None
-    heard(a_fit()[2:4], records=records)
-    bound = estimate_memory(summary_bytes=100, n_blocks=8, work_bytes=1000, fan_in=2, n_workers=2)
-    assert one.memory_bound(2) == bound
-    sparse = heard([FitStarted("f", "F", "", 1), began("f", "r", n_bytes=None), merged("f", "r", 1, 9, 0.1)])
-    assert sparse.get_running_passes()[0][1].memory_bound(2) is None
 
 
 def test_loops_are_compiled_from_one_message_to_the_other():

@@ -165,12 +165,6 @@ def test_fits_of_several_threads_are_shown_at_once():
     assert stream.getvalue().count("TruncatedSVD: 1 pass") == 3
 
 
-def test_a_lazy_transform_that_is_computed_is_shown():
-    model, stream = fit(rows_that(lambda: True)), io.StringIO()
-    with progress(stream=stream), dask.config.set(scheduler="threads", num_workers=1):
-        model.transform(rows_that(lambda: "tasks 0/" in stream.getvalue())).compute()
-
-
 def test_what_events_say_becomes_headings_phases_and_an_end():
     seen = FitHistory()
     seen.on_event(events.FitStarted("f", "TruncatedSVD", "", None))
@@ -317,17 +311,10 @@ def test_a_step_of_a_program_stands_before_its_fit():
     assert "1 pass," not in stream.getvalue()
 
 
-def test_tasks_outside_of_fits_are_counted_while_they_run():
-    stream = io.StringIO()
-    with display.Progress(None, stream, quiet_seconds=0.0), dask.config.set(scheduler="sync"):
-        dask.compute(*[dask.delayed(wait_for)(stream.getvalue) for _ in range(3)])
-    assert "tasks 0/3" in stream.getvalue()
-
-
 def test_lines_come_now_and_then_where_there_is_no_terminal(monkeypatch):
     monkeypatch.setattr(display, "LINE_SECONDS", (60.0, 60.0))
     stream = io.StringIO()
-    with display.Progress(None, stream) as shown, shown.step("hash"):
+    with display.Progress(stream) as shown, shown.step("hash"):
         wait_for(stream.getvalue)
         time.sleep(0.1)  # five more looks
     assert stream.getvalue().count("\n") == 1
@@ -337,7 +324,7 @@ def test_a_terminal_gets_bars_that_are_cleared_and_nothing_is_cut(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     stream = Terminal()
     name = "read all of the documents that have labels, and those that have none, from every file of the folder"
-    with display.Progress(None, stream) as shown, shown.step(name):
+    with display.Progress(stream) as shown, shown.step(name):
         wait_for(lambda: "labels" in stream.getvalue())
     text = plain(stream.getvalue())
     assert set(name.split()) <= set(text.split())
@@ -349,7 +336,7 @@ def test_a_terminal_gets_bars_that_are_cleared_and_nothing_is_cut(monkeypatch):
 
 def test_what_is_printed_stays_on_standard_output(capsys):
     stream = Terminal()
-    with display.Progress(None, stream) as shown, shown.step("hash"):
+    with display.Progress(stream) as shown, shown.step("hash"):
         wait_for(stream.getvalue)
         sys.stdout.write("A word.\n")
     assert capsys.readouterr().out == "A word.\n"
@@ -357,25 +344,9 @@ def test_what_is_printed_stays_on_standard_output(capsys):
 
 def test_a_quick_step_says_nothing():
     stream = io.StringIO()
-    with display.Progress(None, stream, quiet_seconds=3.0) as shown, shown.step("hash"):
+    with display.Progress(stream, quiet_seconds=3.0) as shown, shown.step("hash"):
         run_tasks(abs, [-1], name="hash-block")
     assert stream.getvalue() == ""
-
-
-def test_the_groups_of_a_scheduler_are_counted_and_one_that_is_gone_shows_nothing():
-    group = SimpleNamespace(states={"memory": 2, "released": 1, "processing": 1, "waiting": 2})
-    scheduler = SimpleNamespace(task_groups={"a": group, "b": group})
-    client = SimpleNamespace(run_on_scheduler=lambda function: function(scheduler))
-    with display.Progress(client, io.StringIO()) as shown:
-        assert shown._other_tasks() == [Phase("tasks", 6, 12)]
-        group.states = {"memory": 3, "erred": 1}
-        assert shown._other_tasks() == []
-        client.run_on_scheduler = raise_closed
-        assert shown._other_tasks() == []
-
-
-def raise_closed(_function):
-    raise OSError("closed")
 
 
 @pytest.mark.parametrize(

@@ -110,12 +110,12 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
     """Run the body of a ``with`` statement under the chosen scheduler, then write and print its report."""
     if arguments.plan:
         with _one_sentence(arguments), planned(arguments):
-            yield Run(arguments, None, Progress(None, quiet_seconds=QUIET_SECONDS, keep_summaries=False))
+            yield Run(arguments, None, Progress(quiet_seconds=QUIET_SECONDS, keep_summaries=False))
         return
     with _one_sentence(arguments), unfinished(arguments.out) as folder:
         with (
             scheduler(arguments) as client,
-            Progress(client, quiet_seconds=QUIET_SECONDS, keep_summaries=False) as progress,
+            Progress(quiet_seconds=QUIET_SECONDS, keep_summaries=False) as progress,
             event_listener(partial(_count_again, counts=(again := {"retries": 0, "tasks_redone": 0})), everywhere=True),
             _kept(arguments),
         ):
