@@ -113,7 +113,8 @@ def count_unspaced(token: str) -> int:
 def find_tokenizer_problem(documents: Documents, rule: TokenRule | None) -> str:
     """Return a warning if a rule, or scikit-learn's ``token_pattern`` (None), does not suit the script of a text."""
     start = int(documents.offsets[0])
-    sample = documents.data[start : start + SAMPLE_BYTES]
+    starts = documents.offsets[1 : np.searchsorted(documents.offsets, start + SAMPLE_BYTES)]
+    sample = np.insert(documents.data[start : start + SAMPLE_BYTES], starts - start, ord("\n"))
     if not np.any(sample >= 0xCC):  # Latin script only
         return ""
     text = sample.tobytes().decode("utf-8", "ignore")

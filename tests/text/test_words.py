@@ -215,6 +215,11 @@ def test_the_rule_for_a_script_does_not_warn(name):
     NgramHashing(2**8).transform(["Plain text with \u201cquotes\u201d, naïve café words"] * 80)
 
 
+@pytest.mark.filterwarnings("error")
+def test_short_documents_without_spaces_are_no_long_words():
+    NgramHashing(2**8, tokenizer="words").transform(["\u6771\u4eac", "\u4eac\u90fd\u5e02"] * 200)
+
+
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(texts=TEXTS)
 def test_words_are_counted_and_numbered(texts):
