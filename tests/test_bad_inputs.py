@@ -31,6 +31,7 @@ from tests.bad_inputs import faults, outcome
 EMPTY = sparse.csr_array((0, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_bad_inputs_end_right_or_in_one_sentence(part):
     assert [*faults(range(part * 36, part * 36 + 36))] == []

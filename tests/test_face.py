@@ -64,6 +64,7 @@ LIGHT = [
 """What one process imports in turn, and what must not be there afterwards."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [LIGHT, [("workflows.build_store", {"sklearn", "pandas"})]])
 def test_a_program_holds_only_the_packages_that_it_uses(steps):
     program = "import sys\n" + "".join(
@@ -86,6 +87,7 @@ print(*{"dask", "fsspec", "numba", "zarr"} & set(sys.modules))
 """
 
 
+@pytest.mark.slow
 def test_an_estimator_is_built_without_what_only_its_fit_needs():
     done = subprocess.run([sys.executable, "-W", "error", "-c", BUILT], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["", "dask"]

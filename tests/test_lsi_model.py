@@ -82,6 +82,7 @@ def break_append(monkeypatch):
     monkeypatch.setattr("dspectral.store.matrix.finish_store", lambda *_: 1 / 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", [None, "rows.zarr"])
 @pytest.mark.parametrize("broken", [[(99, 1.0)], [(3, np.nan)], [(3, 1, 2)], break_fit, break_append])
 def test_documents_that_cannot_be_added_leave_the_model_as_it_was(broken, store, tmp_path, monkeypatch):

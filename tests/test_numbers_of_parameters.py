@@ -51,6 +51,7 @@ def test_every_recipe_is_tried(name):
     assert ("recipe" in CASES[name].make().get_params(deep=False)) == (name in RECIPES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_huge_number_gives_a_result_or_one_sentence(name):
     faults = {}
@@ -62,6 +63,7 @@ def test_a_huge_number_gives_a_result_or_one_sentence(name):
     assert faults == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_numbers_of_numpys_narrow_types_are_those_of_python(name):
     defaults = CASES[name].make(**seeded(CASES[name])).get_params(deep=False)

@@ -45,6 +45,7 @@ def test_every_estimator_fits_and_predicts_where_numpy_raises(name):
     assert_same_with_errors_raised(name, *CASES[name].data())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize(("scale", "dtype"), [(1e-200, "d"), (1e-307, "d"), (1e-30, "f"), (1e-38, "f")])
 @pytest.mark.parametrize("lazy", [False, True])

@@ -158,6 +158,7 @@ def test_a_file_that_names_a_module_does_not_import_it(path, pca):
     assert "antigravity" not in sys.modules
 
 
+@pytest.mark.slow
 def test_no_name_of_any_module_that_can_be_imported_makes_anything_run():
     import_all()
     before = set(sys.modules)
@@ -288,6 +289,7 @@ def test_what_another_program_wrote_is_left_alone(tmp_path, pca, overwrite):
     assert (tmp_path / "files" / "arrays-0000").read_text() == "a file"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.random.MT19937, np.random.Philox])
 @pytest.mark.parametrize("position", [-1, 10**9, "null", 1.5])
 def test_a_random_state_outside_of_its_key_is_refused(path, mine, kind, position):
@@ -320,6 +322,7 @@ def exists(path, number):
     return f"arrays-{group.attrs['generation']:04d}/{number}" in group
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -341,6 +344,7 @@ def test_a_model_that_names_something_else_is_refused(path, pca, change, message
         load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "value"), [("indices", 3), ("indices", -1), ("indptr", 10**6), ("indptr", -1)])
 def test_a_sparse_matrix_that_points_outside_is_refused(path, mine, part, value):
     mine.keep(sparse.csr_array(np.ones((4, 3))))
@@ -361,6 +365,7 @@ def test_every_public_name_is_there_and_import_has_no_effects(elsewhere):
     assert not any(elsewhere["effects"].values()), elsewhere["effects"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_savers", [1, 3])
 def test_loads_beside_overwrites_return_a_saved_model_whole(path, n_savers):
     fitted = [SketchedPCA(k).fit(zipf_counts(60, 40, 8)) for k in (1, 2, 3)]
@@ -457,6 +462,7 @@ def test_a_saver_waits_for_another_one_and_is_told_of_it_after_a_while(path, pca
     assert_same(load(path), pca)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["x", None, [], {}, 0, -1, True, 1.5, 10**30])
 def test_an_odd_format_is_refused_with_the_path(path, pca, form):
     save(pca, path)
@@ -490,6 +496,7 @@ def test_odd_metadata_of_an_array_are_refused_with_the_path(tmp_path, pca, field
         load(str(tmp_path / "model"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "value"),
     [

@@ -69,6 +69,7 @@ def test_a_fit_that_its_plan_refuses_does_not_start_and_all_others_do(name):
         assert not (found.refusal and n_started)  # no block is read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [

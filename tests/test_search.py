@@ -108,6 +108,7 @@ def test_another_weighting_is_refused(store):
         nearest(svd, store, 0)
 
 
+@pytest.mark.slow
 def test_a_sparse_row_of_any_container_finds_what_its_row_number_finds(store):
     counts, weighted = store.counts.compute(), store.tfidf().compute()
     for model in models(store):

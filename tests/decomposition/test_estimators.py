@@ -374,6 +374,7 @@ FLAT = {"noise alone": 3}
 """Passes that are read in vain where values beyond the components are nearly theirs, else 1."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("law", SPECTRA)
 def test_no_more_energy_is_lost_than_certified_and_few_passes_are_read_in_vain(law, dtype):

@@ -118,6 +118,7 @@ def test_sketches_of_different_bases__cannot_be_merged():
         one.merge(one._replace(basis=one.basis[::-1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", ["sync", "threads", "processes"])
 def test_bits__are_those_of_one_thread_with_any_scheduler_and_after_saving(scheduler, tmp_path):
     lazy = csr_blocks(ROWS.astype(np.float32), 40)

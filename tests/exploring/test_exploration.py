@@ -121,6 +121,7 @@ def test_text_that_looks_like_a_page_stays_text(tmp_path):
     assert "49" not in page.data["words"]
 
 
+@pytest.mark.slow
 def test_the_same_text_and_seed_give_the_same_findings(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("\n".join(two_subjects()), encoding="utf-8")
@@ -283,6 +284,7 @@ def test_topics_by_a_column_are_mean_shares_of_its_groups(tmp_path):
     assert page.text.count("up to") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "days", "names"),
     [

@@ -166,6 +166,7 @@ def calls_with_an_indicator(X, y):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", INDICATORS)
 @pytest.mark.parametrize("value", [2, -1, 0.5, np.nan, np.inf, 2**40])
 def test_an_indicator_of_other_values_than_0_and_1_is_refused_wherever_one_is_taken(make, value):

@@ -227,6 +227,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BOMBS)
 @pytest.mark.parametrize("ending", BOMB_BYTES)
 def test_a_bomb_is_refused_within_a_bound_of_memory(kind, ending, tmp_path, monkeypatch):

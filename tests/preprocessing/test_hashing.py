@@ -182,6 +182,7 @@ def peak_of_a_fit(path, n_texts):
     return peak, len(files.blocks)
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_blocks_and_not_of_the_text(tmp_path):
     few, _ = peak_of_a_fit(tmp_path / "few.txt", 500)
     many, n_blocks = peak_of_a_fit(tmp_path / "many.txt", 4000)

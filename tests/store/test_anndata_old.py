@@ -108,6 +108,7 @@ def by_column(request, tmp_path):
     return str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [1, 7, 1 << 20])
 def test_rows_of_a_matrix_by_columns_are_read_in_blocks(by_column, run, monkeypatch):
     monkeypatch.setattr("dspectral.store.anndata.CSC_READ_ENTRIES", run)

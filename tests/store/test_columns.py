@@ -64,6 +64,7 @@ def fit(name, rows):
     return CASES[name].make().fit(rows) if y is None else CASES[name].make().fit(rows, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TAKING_ROWS)
 def test_every_estimator_of_rows_refuses_a_store_of_other_terms(name, built, tmp_path):
     store, same, other = built("a"), built("b", TEXTS * 2), built("c", OTHERS)
@@ -84,6 +85,7 @@ def test_every_estimator_of_rows_refuses_a_store_of_other_terms(name, built, tmp
     assert not hasattr(fit(name, in_memory), "column_identity_")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TAKING_ROWS)
 def test_every_estimator_of_rows_refuses_genes_in_another_order(name, files):
     model = fit(name, dspectral.open_store(files[0]))

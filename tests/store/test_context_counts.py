@@ -45,6 +45,7 @@ EVERY_PAIR = [(n_blocks, most, WAYS[(i + j) % 3]) for i, n_blocks in enumerate(N
 """Each number of blocks with each size of a part, and each way of counting with every one of both."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_blocks", "most", "how"), EVERY_PAIR)
 def test_any_blocks_and_parts_give_the_bits_of_one_sum(n_blocks, most, how, tmp_path):
     store = spilled(tmp_path, n_blocks, most, **how)

@@ -54,6 +54,7 @@ def files_of(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_coordinates_and_ids_of_every_model_come_back(store, svd, form, tmp_path):
     cut = store[7:3:-1]
@@ -107,6 +108,7 @@ def test_the_same_call_goes_on_after_a_failure_with_the_same_bytes(store, svd, f
     assert len(made) == saved.n_chunks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_search_of_saved_coordinates_is_that_of_the_store(store, svd, form, tmp_path):
     pipeline = make_pipeline(TfidfWeighting(), TruncatedSVD(3)).fit(store)

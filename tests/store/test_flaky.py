@@ -41,6 +41,7 @@ def put(url, text=TEXT):
         file.write(text)
 
 
+@pytest.mark.slow
 def test_stores_on_flaky_storage_are_what_they_are_on_a_good_one(tmp_path):
     put("flaky://text.txt")
     counts = zipf_counts(40, 20, 5, seed=0)

@@ -241,6 +241,7 @@ def whole_numbers(dtype):
     return np.array([[value, 1] for value in values], dtype=dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [*FORMS, "backed"])
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64, np.float64])
 def test_whole_numbers_that_single_precision_does_not_hold_are_kept(form, dtype, tmp_path):

@@ -194,6 +194,7 @@ def main(most, *names):
                 print(*wrong, sep="\n", end="\n" * bool(wrong), flush=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
 def test_after_a_failure_or_a_cut_the_same_call_makes_what_it_would_have_made(writer, tmp_path):
     _, expected, n = tried(writer, f"{tmp_path}/a")

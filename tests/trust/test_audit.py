@@ -43,6 +43,7 @@ def test_no_public_name_is_forgotten():
     assert LEFT_OUT - public_names() == set()
 
 
+@pytest.mark.slow
 def test_some_edited_strings_run_nothing_and_open_nothing_outside(tmp_path):
     check(audited(["vocabulary", "corpus", "coordinates.zarr", "pipeline", "scaled"], tmp_path, 7, 1))
 

@@ -64,6 +64,7 @@ def saved_models(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*CASES, *FROM_SKLEARN])
 def test_no_attribute_hides_a_member_of_any_class_or_is_new(saved_models, name):
     path = saved_models / name

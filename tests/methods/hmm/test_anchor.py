@@ -40,6 +40,7 @@ def sampled(n_sentences, seed):
     return stream._replace(sentences=Blocks(lambda block: block, drawn))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reduction", "module", "size"),
     [

@@ -61,6 +61,7 @@ def test_counts_of_words_come_dense_or_sparse_in_memory_or_lazily(tmp_path):
         SENT.transform(counts)
 
 
+@pytest.mark.slow
 def test_small_text_is_decomposed_at_once_and_more_in_passes_that_know_neither_cut_nor_order():
     rng, topics = np.random.default_rng(0), np.arange(300) % 6
     words = 680 * topics[:, None] + (680 * rng.random((300, 60)) ** 2).astype(int)

@@ -155,6 +155,7 @@ def test_stop_words_limits_and_documents_without_words():
 PROSE = ["The sailor and the whale sank", "a gardener and the bees hummed", "The miner dug into the coal"] * 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop_words", ["english", ["THE", "and"], {"the", "And"}, np.array(["the", "and"])])
 @pytest.mark.parametrize("kind", ["texts", "vocabulary", "hashed", "named"])
 def test_stop_words_are_left_out_of_texts_and_stores(stop_words, kind):

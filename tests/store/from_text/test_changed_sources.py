@@ -66,6 +66,7 @@ def same_rows(kind, store, text, folder):
     return np.array_equal(ours.toarray(), theirs.toarray())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", ["local", "memory"])
 def test_a_source_that_was_edited_at_the_same_size_is_named_and_refused(tmp_path, kind, place):

@@ -84,6 +84,7 @@ def test_a_row_that_is_not_there_and_a_damaged_text_are_named(tmp_path):
             read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sources",
     [

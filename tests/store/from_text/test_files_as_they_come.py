@@ -144,6 +144,7 @@ TABLES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*FILES, *TABLES, "bag", "Dask frame"])
 def test_missing_texts_are_errors_empty_or_skipped_alike(tmp_path, kind):
     def source():

@@ -150,6 +150,7 @@ def of_file(tmp_path_factory):
 ONE_BLOCK = ("a.parquet", "wide.csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*IN_MEMORY, *FILES])
 def test_every_kind_of_text_becomes_the_same_rows_and_the_same_corpus(tmp_path, kind, of_file):
     sources, options = given(kind, tmp_path)

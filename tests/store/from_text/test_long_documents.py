@@ -140,6 +140,7 @@ def test_records_that_are_too_long_cannot_be_truncated():
         read(url, DocumentSizeLimit(20, "truncate"), field="text")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_records")
 @pytest.mark.parametrize("treatment", ["error", "skip", "truncate"])
 def test_a_quote_that_is_never_closed_is_an_error_before_the_file_is_in_memory(treatment):
