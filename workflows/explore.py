@@ -46,8 +46,11 @@ def main(argv: list[str] | None = None) -> None:
         topics = [{"words": topic.words, "documents": topic.documents} for topic in found.topics]
         if found.topics_by is not None:
             for topic, record in zip(found.topics, topics, strict=True):
+                names, counts = found.topics_by.names, found.topics_by.n_documents.tolist()
                 shares = found.topics_by.shares[:, topic.number].tolist()
-                record["shares"] = dict(zip(found.topics_by.names, shares, strict=True))
+                record["shares"] = {
+                    name: share if n else None for name, n, share in zip(names, counts, shares, strict=True)
+                }
         run.attach("topics.json", json.dumps(topics, indent=1, ensure_ascii=False) + "\n")
     print(f"page: {arguments.out / 'explore.html'}")
 

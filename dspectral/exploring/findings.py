@@ -233,7 +233,7 @@ class DocumentMap(NamedTuple):
 class TopicsBy(NamedTuple):
     """Mean shares (n_groups, n_topics) of topics in the documents of groups, which are periods if `is_time`.
 
-    `n_documents`: documents of each group that have words of topics (n_groups,).
+    `n_documents`: documents of each group that have words of topics (n_groups,); where there are none, shares are 0.
     """
 
     column: str
