@@ -16,8 +16,8 @@ from dspectral.types import Doubles, FloatArray, Int64s, IntArray
 @compiled_with_contraction
 def add_row(data: NDArray[np.generic], indices: IntArray, entry: int, end: int, Z: FloatArray, row: FloatArray) -> None:
     """Add ``a_j Z_j`` to a row for the entries from `entry` to `end`, four at a time to save loads and stores."""
-    # Convert entries of A to the type of Z: double entries would make each product double.
-    number = Z.dtype.type
+    # Convert entries of A to the type of the sum: entries of another type would change that of each product.
+    number = row.dtype.type
     while entry + 4 <= end:
         a, b = number(data[entry]), number(data[entry + 1])
         c, d = number(data[entry + 2]), number(data[entry + 3])
