@@ -45,6 +45,7 @@ from dspectral.linalg.panels import (
     PANEL,
     is_in_file,
     iter_panels,
+    multiply_from_left,
     tall_array,
     tall_zeros_like,
 )
@@ -579,7 +580,7 @@ def spectrum_from_products(
     k = min(options.n_components, int(np.sum(values > floor)))
     axes, values = orthonormalize_axes(get_axes(k)), values[:k]
     scatter = energy if options.center else gram_product.energy if is_centered else max(0.0, energy - mean_energy)
-    variances = values if options.center else values - n_rows * (axes @ mean) ** 2
+    variances = values if options.center else values - n_rows * multiply_from_left(mean, axes.T) ** 2
     noise_floor = (
         mean_noise_floor(n_rows, mean_energy) if is_centered else sum_rounding_bound(n_rows, gram_product.energy)
     )

@@ -15,7 +15,15 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.linalg.lapack import dgejsv
 from scipy.sparse.linalg import svds
 
-from dspectral.linalg.panels import PANEL, combine_rows, iter_panels, panel_buffer, row_gram, tall_zeros_like
+from dspectral.linalg.panels import (
+    PANEL,
+    column_gram,
+    combine_rows,
+    iter_panels,
+    panel_buffer,
+    row_gram,
+    tall_zeros_like,
+)
 from dspectral.linalg.sparse_products import add_transpose_times
 from dspectral.types import CSRRows, Doubles, FloatArray, Rows, is_sparse
 
@@ -141,41 +149,43 @@ def mean_noise_floor(n_rows: int, mean_energy: float) -> float:
 
 
 def orthonormalize_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray:
-    """Return an orthonormal basis of the columns of a tall matrix.
+    """Return an orthonormal basis of the columns of a tall matrix: see :func:`gram_qr_inplace`.
 
-    Normalizes the columns, then computes ``Z <- Z V / sqrt(values)`` twice with the eigenpairs of ``Z'Z``, at
-    ``4 d r^2`` flops each. Shapes: `Z` (d, r); returns (d, rank).
+    Shapes: `Z` (d, r); returns (d, rank).
     """
     norms = column_norms(Z)
     if not overwrite or not norms.all():
         Z = select_columns(Z, norms > 0)
-    return gram_qr_inplace(Z, norms[norms > 0])[0]
+    for panel in iter_panels(len(Z), Z):  # squares of very short columns would underflow
+        Z[panel] /= norms[norms > 0].astype(Z.dtype)
+    return gram_qr_inplace(Z, column_gram(Z))[0]
 
 
-def gram_qr_inplace(Z: FloatArray, norms: Doubles) -> tuple[FloatArray, Doubles]:
-    """Return a QR decomposition of a tall matrix, with Q overwriting it.
+def gram_qr_inplace(Z: FloatArray, gram: Doubles) -> tuple[FloatArray, Doubles]:
+    """Return a QR decomposition of a tall matrix without zero columns, with Q overwriting it.
 
-    Shapes: `Z` (d, r), `norms` (r,); returns `Q` (d, rank), `R` (rank, r).
+    Normalizes the columns, then computes ``Z <- Z V / sqrt(values)`` with the eigenpairs of ``Z'Z``, at ``4 d r^2``
+    flops, twice unless the first result is orthonormal. Shapes: `Z` (d, r), `gram` (r, r): ``Z'Z``; returns `Q`
+    (d, rank), `R` (rank, r).
 
-    >>> Q, R = gram_qr_inplace(np.array([[3.0], [4.0]]), np.array([5.0]))
+    >>> Z = np.array([[3.0], [4.0]])
+    >>> Q, R = gram_qr_inplace(Z, Z.T @ Z)
     >>> Q.round(3), R.round(3)
     (array([[0.6],
            [0.8]]), array([[5.]]))
     """
-    # Normalize first, so that a short column next to a long one does not count as rounding. Each sweep also computes
-    # the inner products of a panel while it is in cache: three sweeps in total.
-    R, narrow = np.diag(norms), norms.astype(Z.dtype)
-    gram = np.zeros((Z.shape[1], Z.shape[1]))
-    for panel in iter_panels(len(Z), Z):
-        Z[panel] /= narrow
-        gram += Z[panel].T @ Z[panel]
+    R = np.eye(len(gram))
     # The first round leaves an error of eps times the squared condition number, the second one of eps.
     for is_last in (False, True):
-        values, vectors = leading_eigenpairs(gram, Z.dtype)
+        # Normalized, so that a short column next to a long one does not count as rounding.
+        norms = np.sqrt(gram.diagonal())
+        values, vectors = leading_eigenpairs(gram / norms / norms[:, None], Z.dtype)
+        if is_last and np.abs(gram - np.eye(len(gram))).max(initial=0.0) <= MARGIN * np.finfo(Z.dtype).eps:
+            break
         roots = np.sqrt(values)
-        Z, gram = multiply_inplace(Z, vectors / roots, with_gram=not is_last)
+        Z, gram = multiply_inplace(Z, vectors / roots / norms[:, None], with_gram=not is_last)
         # The old Z is the new Z times this factor, up to dropped pairs, without inner products over the long side.
-        R = roots[:, None] * (vectors.T @ R)
+        R = roots[:, None] * (vectors.T * norms) @ R
     return Z, R
 
 

@@ -8,7 +8,6 @@ import scipy.linalg
 from scipy.special import gammaincinv
 
 from dspectral.linalg.dense import (
-    column_norms,
     eigh_descending,
     gram_qr_inplace,
     leading_eigenpairs,
@@ -18,7 +17,6 @@ from dspectral.linalg.dense import (
 )
 from dspectral.linalg.panels import (
     PANEL,
-    add_inner_products,
     column_gram,
     inner_products,
     is_in_file,
@@ -67,10 +65,11 @@ class KrylovSpace(NamedTuple):
     @classmethod
     def start(cls, Z: FloatArray) -> "KrylovSpace":
         """Return the space spanned by the columns of a matrix. Shapes: `Z` (d, r)."""
-        norms = column_norms(Z)
-        if not norms.all():
-            Z, norms = select_columns(Z, norms > 0), norms[norms > 0]
-        first, start_coefficients = gram_qr_inplace(Z, norms)
+        gram = column_gram(Z)
+        above = gram.diagonal() > 0
+        if not above.all():
+            Z, gram = select_columns(Z, above), gram[np.ix_(above, above)]
+        first, start_coefficients = gram_qr_inplace(Z, gram)
         return cls((first,), (), start_coefficients)
 
     @property
@@ -84,27 +83,26 @@ class KrylovSpace(NamedTuple):
         Block Gram-Schmidt, against the last two blocks and then all: ``product - sum_i K_i K_i' product``. ``4 d r_j``
         flops for each column of the basis, twice in the last two, in three sweeps over the long side.
         """
-        coefficients = orthogonalize_against(product, self.basis)
-        gram, rotation = column_gram(product), np.eye(product.shape[1])
+        coefficients, gram = orthogonalize_against(product, self.basis)
+        rotation = np.eye(product.shape[1])
         lengths = np.sqrt(np.where(gram.diagonal() > 0, gram.diagonal(), 1.0))
         values = eigh_descending(gram / lengths / lengths[:, None])[0]
         is_graded = bool(len(values)) and values[-1] <= 4.0 * rounding_floor(values, product.dtype)
         if is_graded:  # rotate to nearly orthogonal columns, so that short directions beside long ones are kept
             rotation = eigh_descending(gram)[1]
-            product = multiply_inplace(product, rotation)[0]
-        norms = column_norms(product)
+            product, gram = multiply_inplace(product, rotation, with_gram=True)
+        norms = np.sqrt(gram.diagonal())
         # Squares of orthogonal parts add up, so the original lengths need no sweep of their own.
         inside = sum(np.einsum("ij,ij->j", part, part) for part in coefficients)
         size = np.sqrt(inside + norms**2).max(initial=0.0)
         # The remainder of a column inside the space is rounding and must not become a direction.
         outside = norms > 64.0 * np.finfo(product.dtype).eps * size
         if not outside.all():
-            product = select_columns(product, outside)
+            product, gram = select_columns(product, outside), gram[np.ix_(outside, outside)]
         # In terms of the old blocks and the new one: C K_j = sum_i K_i coefficients_i + K_(j+1) rest.
-        block, outside_factor = gram_qr_inplace(product, norms[outside])
+        block, outside_factor = gram_qr_inplace(product, gram)
         if is_graded or (norms[outside] < MAX_CANCELLATION * size).any():  # rounding inside the basis is long there
-            orthogonalize_against(block, self.basis)
-            block, factor = gram_qr_inplace(block, column_norms(block))
+            block, factor = gram_qr_inplace(block, orthogonalize_against(block, self.basis)[1])
             outside_factor = factor @ outside_factor
         rest = np.zeros((len(outside_factor), len(norms)))
         rest[:, outside] = outside_factor
@@ -314,18 +312,15 @@ def _best_approximation(parts: tuple[FloatArray, ...], columns: tuple[tuple[Doub
     root = T @ (vectors / np.sqrt(values))
     squares, small = root.T @ inner @ root, values < MIN_SPREAD * values[:1]
     if small.any():
-        # For a small value v, squared products divided by v have an error of eps * largest^2 / v. So compute only the
-        # rows of small values, and their products with each other and with M.
+        # For small values v and w, squared products divided by sqrt(v w) have an error of eps * largest^2 / sqrt(v w).
+        # So compute the rows of small values, and their products with each other.
         exact = np.split(root[:, small].astype(parts[0].dtype), np.cumsum([part.shape[1] for part in parts])[:-1])
-        cross_products, own_products = np.zeros((len(T), small.sum())), np.zeros((small.sum(),) * 2)
+        own_products = np.zeros((small.sum(),) * 2)
         for panel in iter_panels(len(parts[0]), *parts):
             rows = parts[0][panel] @ exact[0]
             for part, weight in zip(parts[1:], exact[1:], strict=True):
                 rows += part[panel] @ weight
             own_products += rows.T @ rows
-            add_inner_products(cross_products, parts, panel, rows)
-        squares[:, small] = root.T @ cross_products
-        squares[small] = squares[:, small].T
         squares[np.ix_(small, small)] = own_products
     scales, (values, rotation) = 1.0 / np.sqrt(values), leading_eigenpairs(squares, parts[0].dtype)
     # The singular vector x is ``M T z / value`` with ``z = V w sqrt(value / v)`` for an eigenvector w. Rounding E of

@@ -156,12 +156,14 @@ def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> Doubles:
     return total
 
 
-def orthogonalize_against(product: FloatArray, basis: Sequence[FloatArray]) -> list[Doubles]:
-    """Orthogonalize a product with the newest block against an orthonormal basis, in place; return the coefficients.
+def orthogonalize_against(product: FloatArray, basis: Sequence[FloatArray]) -> tuple[list[Doubles], Doubles]:
+    """Orthogonalize a product with the newest block against an orthonormal basis, in place.
+
+    Return the coefficients and the Gram matrix of the remainder.
 
     For a symmetric matrix only the last two blocks have large coefficients. They are subtracted first, and then all
     blocks once more, which makes the result orthogonal to rounding. ``4 d m`` flops per column, ``8 d m`` for the last
-    two blocks. Shapes: `product` (d, m), `basis` (d, r_i); returns (r_i, m).
+    two blocks. Shapes: `product` (d, m), `basis` (d, r_i); returns (r_i, m) and (m, m).
     """
     widths, newest = [part.shape[1] for part in basis], basis[-2:]
     inside = np.empty((PANEL, product.shape[1]), dtype=product.dtype)
@@ -172,11 +174,12 @@ def orthogonalize_against(product: FloatArray, basis: Sequence[FloatArray]) -> l
     for panel in iter_panels(len(product), product, *basis):
         _subtract(product[panel], newest, panel, narrow, inside)
         add_inner_products(second, basis, panel, product[panel])
-    narrow = second.astype(product.dtype)
+    narrow, gram = second.astype(product.dtype), np.zeros((product.shape[1],) * 2)
     for panel in iter_panels(len(product), product, *basis):
         _subtract(product[panel], basis, panel, narrow, inside)
+        gram += product[panel].T @ product[panel]
     second[len(second) - len(first) :] += first
-    return np.split(second, np.cumsum(widths)[:-1])
+    return np.split(second, np.cumsum(widths)[:-1]), gram
 
 
 # Loop over the parts: concatenating them would copy each panel, a third of the total time.

@@ -109,10 +109,11 @@ def test_what_is_taken_out_of_a_matrix_and_what_is_left_are_the_matrix(tall):
     # A column that is nearly all in the basis shows whether there was a second round.
     given = np.column_stack([tall[:, 5:], Q @ [1e-4, 1, 1, 1, 1] + 1e-4 * tall[:, 6]]).astype(tall.dtype)
     left = given.copy()
-    coefficients = panels.orthogonalize_against(left, (Q[:, :1], Q[:, 1:2], Q[:, 2:]))
+    coefficients, gram = panels.orthogonalize_against(left, (Q[:, :1], Q[:, 1:2], Q[:, 2:]))
     assert [each.shape for each in coefficients] == [(1, 3), (1, 3), (3, 3)]
     eps = np.finfo(tall.dtype).eps
     np.testing.assert_allclose(Q @ np.concatenate(coefficients) + left, given, atol=16 * eps)
+    np.testing.assert_allclose(gram, left.T.astype(float) @ left, rtol=64 * eps, atol=1e-9)
     np.testing.assert_allclose(Q.T @ (left / np.linalg.norm(left, axis=0)), 0, atol=16 * eps)
 
 
