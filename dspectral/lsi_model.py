@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dspectral.decomposition.estimators import TruncatedSVD
-from dspectral.inputs.parameters import check_flag, check_integer, check_real, reject_foreign_arguments
+from dspectral.parameters import check_flag, check_integer, check_real, reject_foreign_arguments
 from dspectral.persistence import models
 from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.location import Location, StoreError

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dspectral import engine
 from dspectral.decomposition.estimators import SketchedPCA, TruncatedSVD
-from dspectral.inputs.parameters import check_flag, check_integer, check_option
 from dspectral.io.anndata import (
     build_loadings,
     build_uns,
@@ -19,6 +18,7 @@ from dspectral.io.anndata import (
     select_variables,
     write_to_anndata,
 )
+from dspectral.parameters import check_flag, check_integer, check_option
 from dspectral.store.anndata import AnnDataCounts, open_anndata, open_backed
 from dspectral.store.anndata_files import dense_matrix, prepare_elements, read_anndata_shape
 from dspectral.store.counts import open_store
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from anndata import AnnData
     from numpy.typing import ArrayLike, DTypeLike
 
-    from dspectral.inputs.parameters import RandomState
+    from dspectral.parameters import RandomState
     from dspectral.types import RowsLike
 
 __all__ = ["pca"]

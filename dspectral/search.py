@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.utils import get_tags
 
 from dspectral import engine
-from dspectral.inputs.parameters import check_integer, check_real
 from dspectral.methods.topics.estimator import Topics
+from dspectral.parameters import check_integer, check_real
 from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.columns import check_columns
 from dspectral.store.coordinates import Coordinates, write_rows

@@ -20,6 +20,7 @@ FLOORS = {
     "dspectral.run_plan": 1,
     "dspectral.summary_files": 2,
     "dspectral.types": 1,
+    "dspectral.parameters": 2,
     "dspectral.linalg": 2,
     "dspectral.metrics": 2,
     "dspectral.text": 3,

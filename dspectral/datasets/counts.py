@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.datasets.random_blocks import random_rows
-from dspectral.inputs.parameters import RandomState
+from dspectral.parameters import RandomState, check_integer, check_real
 from dspectral.types import CSRRows
 
 META: CSRRows = sparse.csr_array(np.empty((0, 0), dtype=np.float32))
@@ -61,9 +61,10 @@ def low_rank_counts(
     >>> X.numblocks, X.dtype, X.blocks[0].compute().shape
     ((4, 1), dtype('float32'), (250, 500))
     """
-    _check(n_columns, n_components, noise, exponent)
-    if row_length < 1:
-        raise ValueError(f"row_length={row_length} must be at least 1")
+    check_integer("n_components", n_components, at_least=1, at_most=n_columns)
+    check_real("noise", noise, at_least=0, at_most=1)
+    check_real("exponent", exponent, at_least=0)
+    check_real("row_length", row_length, at_least=1)
     draw = partial(
         _draw_counts,
         n_columns=n_columns,
@@ -73,15 +74,6 @@ def low_rank_counts(
         exponent=exponent,
     )
     return random_rows(draw, (n_rows, n_columns), block_rows, seed, meta=META, name="low-rank-counts")
-
-
-def _check(n_columns: int, n_components: int, noise: float, exponent: float) -> None:
-    if not 1 <= n_components <= n_columns:
-        raise ValueError(f"n_components={n_components} must be from 1 to n_columns={n_columns}")
-    if not 0 <= noise <= 1:
-        raise ValueError(f"noise={noise} must be from 0 to 1")
-    if exponent < 0:
-        raise ValueError(f"exponent={exponent} must be at least 0")
 
 
 def _draw_counts(

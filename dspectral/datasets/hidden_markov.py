@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.datasets.random_blocks import block_generator, block_sizes, check_seed
+from dspectral.datasets.random_blocks import block_generator, block_sizes
 from dspectral.engine import Blocks
-from dspectral.inputs.parameters import RandomState
 from dspectral.methods.hmm.chain import HiddenMarkov
+from dspectral.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.types import LabeledSentences, Sentences
 
 
@@ -99,17 +99,13 @@ def anchor_sentences(
     (['<?>', 'w1', 'w2', 'w3', 'w4', 'w5'], array([[0.2, 0. ],
            [0. , 0.2]]))
     """
-    if n_sentences < 1 or n_states < 1 or block_sentences < 1:
-        raise ValueError(
-            f"n_sentences={n_sentences}, n_states={n_states} and block_sentences={block_sentences} must be at least 1"
-        )
-    if n_types <= n_states:
-        raise ValueError(f"n_types={n_types} must be greater than n_states={n_states}")
-    if not 0 < anchor_share < 1 or not mean_length >= 1:
-        raise ValueError(
-            f"anchor_share={anchor_share} must be between 0 and 1, and mean_length={mean_length} at least 1"
-        )
-    seed = check_seed(seed)  # once, since the model and its blocks share the seed
+    check_integer("n_sentences", n_sentences, at_least=1)
+    check_integer("block_sentences", block_sentences, at_least=1)
+    check_integer("n_states", n_states, at_least=1, at_most=n_types - 1)
+    check_real("mean_length", mean_length, at_least=1)
+    if not 0 < anchor_share < 1:
+        raise ValueError(f"anchor_share={anchor_share} must be between 0 and 1")
+    seed = resolve_seed(seed, "seed")  # once, since the model and its blocks share the seed
     model = draw_anchor_model(n_states, n_types, mean_length, anchor_share, seed)
     sizes = block_sizes(n_sentences, block_sentences)
     blocks = Blocks(partial(draw_sentences, model=model, seed=seed), list(enumerate(sizes)))
@@ -195,10 +191,10 @@ def refinement_sequences(
     """
     sizes = {"n_labels": n_labels, "n_refinements": n_refinements, "n_types": n_types}
     sizes |= {"n_sequences": n_sequences, "block_sequences": block_sequences}
-    for name, value in {**sizes, "mean_length": mean_length}.items():
-        if value < 1:
-            raise ValueError(f"{name}={value} must be at least 1")
-    seed = check_seed(seed)  # once, since the model and its blocks share the seed
+    for name, value in sizes.items():
+        check_integer(name, value, at_least=1)
+    check_real("mean_length", mean_length, at_least=1)
+    seed = resolve_seed(seed, "seed")  # once, since the model and its blocks share the seed
     # Hidden state s belongs to label s // n_refinements.
     model = draw_refinement_model(n_labels * n_refinements, n_types, mean_length, seed)
     read = partial(draw_block, model=model, n_refinements=n_refinements, seed=seed)
@@ -260,12 +256,10 @@ def brown_model_sentences(
     >>> [len(sentence) for sentence in sample.sentences], sample.classes
     ([3, 3], {'w0': 0, 'w1': 1, 'w2': 0, 'w3': 1})
     """
-    for name, value in (("n_sentences", n_sentences), ("n_classes", n_classes), ("length", length)):
-        if value < 1:
-            raise ValueError(f"{name}={value} must be at least 1")
-    if n_words < n_classes:
-        raise ValueError(f"n_words={n_words} must be at least {n_classes}, the number of classes")
-    seed = check_seed(seed)
+    check_integer("n_sentences", n_sentences, at_least=1)
+    check_integer("length", length, at_least=1)
+    check_integer("n_classes", n_classes, at_least=1, at_most=n_words)
+    seed = resolve_seed(seed, "seed")
     # The model has its own random stream, so it does not depend on the number of sentences.
     model = np.random.default_rng([seed, 0])
     transitions = model.dirichlet(np.full(n_classes, 0.5), size=n_classes)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.datasets.counts import META, count_cells, draw_zipf_ranks, topic_popularity
-from dspectral.datasets.random_blocks import block_generator, check_seed, random_rows
-from dspectral.inputs.parameters import RandomState
+from dspectral.datasets.random_blocks import block_generator, random_rows
+from dspectral.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.types import CSRRows
 
 
@@ -45,11 +45,10 @@ def state_parameters(
     StateParameters
         Weights, and distributions of words and labels.
     """
-    if not 1 <= n_states <= n_words:
-        raise ValueError(f"n_states={n_states} must be from 1 to n_words={n_words}")
-    if n_labels < 1 or concentration <= 0:
-        raise ValueError(f"n_labels={n_labels} must be at least 1, and concentration={concentration} greater than 0")
-    generator = np.random.default_rng(check_seed(seed))
+    check_integer("n_states", n_states, at_least=1, at_most=n_words)
+    check_integer("n_labels", n_labels, at_least=1)
+    check_real("concentration", concentration, at_least=np.finfo(np.float64).tiny)
+    generator = np.random.default_rng(resolve_seed(seed, "seed"))
     weights = generator.uniform(1.0, 2.0, n_states)
     words, labels = (generator.gamma(concentration, size=(size, n_states)) for size in (n_words, n_labels))
     # Gamma numbers of small shape may underflow to 0, and a column of zeros cannot be normalized.
@@ -106,7 +105,7 @@ def sample_labeled_documents(
     >>> words.shape, labels.shape, parameters.weights.shape
     ((100, 1000), (100, 100), (10,))
     """
-    seed = check_seed(seed)  # once, since parameters and documents share the seed
+    seed = resolve_seed(seed, "seed")  # once, since parameters and documents share the seed
     if parameters is None:
         parameters = state_parameters(n_words, n_labels, n_states, seed=seed)
     generator = block_generator(seed, 0)
@@ -187,14 +186,12 @@ def labeled_counts(
     >>> counts.numblocks, labels.shape, float(labels.blocks[0].compute().data.max())
     ((4, 1), (1000, 60), 1.0)
     """
-    if not 1 <= n_states <= min(n_columns, n_labels):
-        raise ValueError(f"n_states={n_states} must be from 1 to {min(n_columns, n_labels)}")
-    if not 0 <= noise <= 1:
-        raise ValueError(f"noise={noise} must be from 0 to 1")
-    arrays, seed = [], check_seed(seed)  # once, since words and labels share their states
+    check_integer("n_states", n_states, at_least=1, at_most=min(n_columns, n_labels))
+    check_real("noise", noise, at_least=0, at_most=1)
+    check_real("row_length", row_length, at_least=1)
+    check_real("labels_each", labels_each, at_least=1)
+    arrays, seed = [], resolve_seed(seed, "seed")  # once, since words and labels share their states
     for name, width, mean in (("words", n_columns, row_length), ("labels", n_labels, labels_each)):
-        if mean < 1:
-            raise ValueError(f"a document has {mean} {name} on average, but must have at least 1")
         draw = partial(_draw, width=width, n_states=n_states, mean=mean, noise=noise, present=name == "labels")
         shape, key = (n_rows, width), f"labelled-{name}"
         arrays.append(random_rows(draw, shape, block_rows, seed, meta=META, name=key))

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import dask.array as da
 import numpy as np
 from numpy.typing import DTypeLike
 
-from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
+from dspectral.parameters import RandomState, check_integer, resolve_seed
 from dspectral.types import FloatArray, Rows
 
 
@@ -23,7 +22,7 @@ def random_rows(
     name: str,
 ) -> da.Array:
     """Return a Dask array of a shape (n_rows, n_columns) whose row blocks are drawn by a function."""
-    (n_rows, n_columns), seed = shape, check_seed(seed)
+    (n_rows, n_columns), seed = shape, resolve_seed(seed, "seed")
     for parameter, value in (("n_rows", n_rows), ("n_columns", n_columns), ("block_rows", block_rows)):
         check_integer(parameter, value, at_least=1)
     sizes = block_sizes(n_rows, block_rows)
@@ -49,13 +48,6 @@ def block_generator(seed: int, block: int) -> np.random.Generator:
     array([ True,  True,  True])
     """
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(block,))))
-
-
-def check_seed(seed: RandomState) -> int:
-    """Return an integer seed for a seed of any type."""
-    if isinstance(seed, Integral):
-        return check_integer("seed", seed, at_least=0)
-    return resolve_seed(seed)
 
 
 def _draw_block(

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dspectral.datasets.random_blocks import check_seed
-from dspectral.inputs.parameters import RandomState
+from dspectral.parameters import RandomState, resolve_seed
 from dspectral.paths import expand_path
 
 EXCLUDED_FOLDERS = frozenset({"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"})
@@ -138,7 +137,7 @@ def standard_library_intents(
     if n_labels < 2 or len(frequent_labels) < n_labels or counts[frequent_labels[-1]] < 2:
         usable = sum(count > 1 for count in counts.values())
         raise ValueError(f"n_labels={n_labels} must be from 2 to {usable}, the number of labels with two texts")
-    generator = np.random.default_rng(check_seed(seed))
+    generator = np.random.default_rng(resolve_seed(seed, "seed"))
     intents = Intents([], [], [], [], [])
     for label in frequent_labels:  # stratified split
         keys = [key for key, text_label in labels_by_key.items() if text_label == label]

@@ -29,7 +29,6 @@ from dspectral.decomposition.spectrum import (
     spectrum,
     spectrum_from_summary,
 )
-from dspectral.inputs.parameters import RandomState, check_flag, check_integer, check_option, resolve_seed
 from dspectral.inputs.rows import (
     LazyOutputMixin,
     RunPlanMixin,
@@ -39,6 +38,7 @@ from dspectral.inputs.rows import (
     validate_rows,
 )
 from dspectral.inputs.top_terms import TopTermsMixin
+from dspectral.parameters import RandomState, check_flag, check_integer, check_option, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckedRows, CheckpointPath, Doubles, FloatArray, RowsLike
 

@@ -26,7 +26,6 @@ from dspectral.decomposition.nystrom import (
     find_pilot_basis,
     select_pilot_blocks,
 )
-from dspectral.inputs.parameters import MAX_READS, check_integer, check_option, check_real
 from dspectral.linalg.block_sums import check_range
 from dspectral.linalg.dense import (
     fix_signs,
@@ -50,6 +49,7 @@ from dspectral.linalg.panels import (
     tall_zeros_like,
 )
 from dspectral.linalg.sparse_products import DENSE_SHARE
+from dspectral.parameters import MAX_READS, check_integer, check_option, check_real
 from dspectral.registry import register_class
 from dspectral.types import CheckedRows, Doubles, FloatArray, HoldsRows, Rows
 

@@ -31,8 +31,8 @@ from dspectral.exploring.function_words import find_function_words
 from dspectral.exploring.groups import DocumentGroups, compute_topics_by, read_groups
 from dspectral.exploring.page import Exploration
 from dspectral.exploring.sources import detect_unit, list_sources
-from dspectral.inputs.parameters import check_integer
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
+from dspectral.parameters import check_integer
 from dspectral.paths import expand_path
 from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore

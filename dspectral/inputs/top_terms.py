@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral import store
-from dspectral.inputs.parameters import check_integer
+from dspectral.parameters import check_integer
 from dspectral.store.columns import check_columns, get_columns
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms

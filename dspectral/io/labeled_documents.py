@@ -12,10 +12,11 @@ from typing import Any, Literal, NamedTuple
 import fsspec
 import numpy as np
 
+from dspectral.parameters import check_option
 from dspectral.paths import check_regular_file, expand_path
 from dspectral.store.from_text.lines import MISSING
 from dspectral.store.from_text.readers import read_records
-from dspectral.store.location import check_option, is_local
+from dspectral.store.location import is_local
 from dspectral.types import is_missing
 
 MAX_FILE_BYTES = 64 << 20

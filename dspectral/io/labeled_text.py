@@ -9,10 +9,10 @@ import numpy as np
 from scipy import sparse
 
 from dspectral.engine import as_dask_rows, run_tasks
-from dspectral.inputs.parameters import check_integer
 from dspectral.io.labeled_lines import MAX_COLUMNS, ParsedLines, parse_lines
 from dspectral.io.line_files import open_atomic
 from dspectral.linalg.sparse_products import to_canonical_csr
+from dspectral.parameters import check_integer, check_option, check_size
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.lines import (
@@ -25,7 +25,7 @@ from dspectral.store.from_text.lines import (
 from dspectral.store.from_text.sources import FileRange, check_unchanged, get_fingerprints, split_files
 from dspectral.store.from_text.streams import open_decompressed
 from dspectral.store.from_text.text_input import build_blocks
-from dspectral.store.location import Location, check_option, check_size
+from dspectral.store.location import Location
 from dspectral.store.matrix import align_labels
 from dspectral.store.writer import finish_store, open_writer
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse

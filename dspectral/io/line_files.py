@@ -12,7 +12,7 @@ from uuid import uuid4
 import fsspec
 from fsspec.utils import infer_compression
 
-from dspectral.inputs.parameters import check_integer
+from dspectral.parameters import check_integer
 from dspectral.paths import expand_path
 from dspectral.store.from_text.readers import iter_numbered_lines
 from dspectral.store.location import annotate_disk_full

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.io.line_files import open_atomic
+from dspectral.parameters import check_option
 from dspectral.paths import expand_path
 from dspectral.store.from_text.lines import read_line_chunks
 from dspectral.store.from_text.sources import get_format
 from dspectral.store.from_text.streams import open_decompressed
-from dspectral.store.location import ERRORS, check_option
+from dspectral.store.location import ERRORS
 from dspectral.types import FloatArray
 
 Entry: TypeAlias = tuple[bytes, NDArray[np.float32] | list[float]]

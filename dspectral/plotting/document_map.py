@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from dspectral.inputs.parameters import check_integer
 from dspectral.inputs.texts import TextsOrCounts
 from dspectral.methods.topics.estimator import Topics
 from dspectral.methods.topics.rotation import TopicAxes
+from dspectral.parameters import check_integer
 from dspectral.plotting.layout import compute_layout
 from dspectral.plotting.style import GRAY, get_axes, get_colors
 from dspectral.plotting.word_map import draw_labels

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import CountVectorizer
 
 from dspectral._compiled import compiled
-from dspectral.inputs.parameters import check_flag, check_option
+from dspectral.parameters import check_flag, check_option
 from dspectral.text.stop_words import StopWords, check_stop_words
 from dspectral.text.token_rules import tokenize_by_rule
 from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer

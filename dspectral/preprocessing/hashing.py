@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from dspectral.inputs.parameters import check_integer, reject_foreign_arguments
 from dspectral.inputs.rows import RunPlanMixin, SparseOutput
+from dspectral.parameters import check_integer, reject_foreign_arguments
 from dspectral.preprocessing.analyzers import TOKEN_PATTERN, Accents, Analysis, Unit
 from dspectral.registry import register_class
 from dspectral.store.columns import annotate_columns, columns_from_hashing

@@ -8,8 +8,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import expect_passes, is_lazy, map_rows, summarize, tracked_fit
-from dspectral.inputs.parameters import check_flag, check_option, reject_foreign_arguments
 from dspectral.inputs.rows import RunPlanMixin, SparseOutput, validate_rows
+from dspectral.parameters import check_flag, check_option, reject_foreign_arguments
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.store.columns import annotate_columns
 from dspectral.store.rows import CountMatrix

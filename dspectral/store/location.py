@@ -1,4 +1,4 @@
-"""Locations of Zarr stores: groups, attributes, listings and files; redacted URLs and checks of arguments."""
+"""Locations of Zarr stores: groups, attributes, listings and files; redacted URLs."""
 
 import asyncio
 import atexit
@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast
@@ -34,8 +33,6 @@ DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Error numbers for a full disk, an exceeded quota and a file at its size limit."""
 DISK_FULL_ADVICE = ", free some and call it again"
 """Suffix of the message of such an error."""
-MAX_SIZE = 2**62
-"""Largest accepted size; sums of two such sizes fit in 64 bits."""
 ERRORS = ("strict", "replace")
 """Options for bytes that are not UTF-8."""
 _USER = re.compile(r"(?<=://)[^/@\s]+(?=@)")
@@ -399,20 +396,3 @@ def _replace(file: Path, content: bytes, *, exclusive: bool = False) -> None:
         (os.link if exclusive else os.replace)(temporary, file)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def check_size(name: str, value: int) -> int:
-    """Return a size or count as an int; raise if it is not an integer from 1 to ``MAX_SIZE``."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r:.60} must be an integer of at least 1")
-    if not 1 <= value <= MAX_SIZE:
-        limit = "at least 1" if value < 1 else f"at most {MAX_SIZE}"
-        raise ValueError(f"{name}={value} must be {limit}")
-    return int(value)
-
-
-def check_option(name: str, value: str, options: tuple[str, ...]) -> None:
-    """Raise ValueError if a value is not among the options."""
-    if value not in options:
-        *first, last = map(repr, options)
-        raise ValueError(f"{name}={value!r:.60} must be {', '.join(first)} or {last}")

@@ -17,11 +17,12 @@ from dspectral.engine.around.context import StopAtFirstPass
 from dspectral.engine.around.events import PassStarted
 from dspectral.engine.blocks import chunk_rows
 from dspectral.linalg.block_sums import check_indicator
+from dspectral.parameters import check_size
 from dspectral.store.arrays import compute_digest
 from dspectral.store.blocks import BlockInfo, find_block, to_stored_dtype, write_block
 from dspectral.store.columns import check_columns, get_columns
 from dspectral.store.counts import CountStore, open_finished
-from dspectral.store.location import Location, check_size
+from dspectral.store.location import Location
 from dspectral.store.weighted_rows import KEY, get_weightings
 from dspectral.store.writer import StoreWriter, finish_store, open_writer, thread_pool_options
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse

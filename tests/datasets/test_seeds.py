@@ -166,7 +166,7 @@ def test_blocks_do_not_depend_on_each_other_and_share_their_states():
         ("state_parameters", (3, 0, 2), "n_labels.*0"),
         ("labeled_counts", (10, 8, 3, 4), "n_states.*4"),
         ("labeled_counts", {"noise": 2.0}, "noise.*2.0"),
-        ("labeled_counts", {"labels_each": 0.5}, "0.5 labels"),
+        ("labeled_counts", {"labels_each": 0.5}, "labels_each.*0.5"),
     ],
 )
 def test_what_cannot_be_drawn_is_named(name, arguments, message):

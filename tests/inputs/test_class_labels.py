@@ -32,7 +32,6 @@ from dspectral import (
 )
 from dspectral.inputs import pair_with_labels
 from dspectral.inputs.labels import check_label_memory, encode_classes
-from dspectral.inputs.parameters import check_flag, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.sequences import (
     as_corpus,
     as_labeled_corpus,
@@ -42,6 +41,7 @@ from dspectral.inputs.sequences import (
 )
 from dspectral.methods.lsi.similarities import as_similarity_matrix
 from dspectral.metrics import precision_at
+from dspectral.parameters import check_flag, check_integer, check_option, check_real, resolve_seed
 
 EMPTY = sparse.csr_array((0, 0))
 

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform
 from dspectral.engine import expect_passes, tracked_fit
-from dspectral.inputs.parameters import RandomState, check_integer, check_option, resolve_seed
 from dspectral.inputs.rows import RunPlanMixin
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, get_word_ids
 from dspectral.linalg.blas import blas_in_one_thread
@@ -19,6 +18,7 @@ from dspectral.methods.brown.agglomeration import ClusterTree, merge_by_informat
 from dspectral.methods.brown.exchange import cluster_table, exchange_sweep, to_bigram_counts
 from dspectral.methods.brown.pair_counts import AdjacentCounts
 from dspectral.metrics import average_mutual_information
+from dspectral.parameters import RandomState, check_integer, check_option, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath, CSRRows, Doubles, Int32s, Int64s
 

@@ -12,7 +12,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, map_rows
-from dspectral.inputs.parameters import check_integer
 from dspectral.inputs.rows import LazyOutputMixin
 from dspectral.inputs.sequences import (
     HoldsSentences,
@@ -23,6 +22,7 @@ from dspectral.inputs.sequences import (
     is_corpus,
 )
 from dspectral.inputs.top_terms import TopTermsMixin
+from dspectral.parameters import check_integer
 from dspectral.types import CSRRows, FloatArray, Int32s, Int64s, Sentences
 
 EPSILON = 1e-3

@@ -20,12 +20,12 @@ from dspectral.decomposition.spectrum import (
     spectrum,
 )
 from dspectral.engine import collect_rows, count_as_pass, expect_passes, map_rows, summarize, tracked_fit
-from dspectral.inputs.parameters import MAX_READS, RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.rows import RunPlanMixin
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, as_token_lists, is_corpus
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.embeddings.queries import WordQueries
+from dspectral.parameters import MAX_READS, RandomState, check_integer, check_real, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.store.context_counts import spill_contexts
 from dspectral.store.counts import CountStore

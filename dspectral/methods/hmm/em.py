@@ -7,11 +7,11 @@ from typing import Self
 import numpy as np
 
 from dspectral.engine import expect_passes, summarize, tracked_fit
-from dspectral.inputs.parameters import MAX_REAL, RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, encode_sentences
 from dspectral.methods.hmm.chain import HiddenMarkov, m_step
 from dspectral.methods.hmm.decoding import StateDecoder
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
+from dspectral.parameters import MAX_REAL, RandomState, check_integer, check_real, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath, Int32s, Int64s
 

@@ -11,8 +11,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dspectral.engine import is_lazy, tracked_fit
-from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
 from dspectral.inputs.rows import RunPlanMixin, check_lossless
+from dspectral.parameters import RandomState, check_integer, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath, Doubles, Int32s
 

@@ -40,7 +40,6 @@ from dspectral.inputs.labels import (
     normalize_class_rows,
     pair_with_labels,
 )
-from dspectral.inputs.parameters import RandomState, check_real, resolve_seed
 from dspectral.inputs.rows import LazyOutputMixin, RunPlanMixin, project, validate_rows
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
@@ -62,6 +61,7 @@ from dspectral.methods.lsi.similarities import (
     max_weight,
     resolve_similarity,
 )
+from dspectral.parameters import RandomState, check_real, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckedRows, CheckpointPath, FloatArray, Rows, RowsLike, is_sparse
 

@@ -23,14 +23,6 @@ from dspectral.inputs.labels import (
     get_label_names,
     pair_with_labels,
 )
-from dspectral.inputs.parameters import (
-    MAX_REAL,
-    RandomState,
-    check_integer,
-    check_option,
-    check_real,
-    resolve_seed,
-)
 from dspectral.inputs.rows import LazyOutputMixin, RunPlanMixin, validate_rows
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.lsi.linear_svm import MAX_PAIRS, Relevancy, Training, multiply_rows, train_linear_svms
@@ -41,6 +33,14 @@ from dspectral.methods.lsi.local_regions import (
     find_weighted_regions,
     list_class_members,
     mean_row_nbytes,
+)
+from dspectral.parameters import (
+    MAX_REAL,
+    RandomState,
+    check_integer,
+    check_option,
+    check_real,
+    resolve_seed,
 )
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath, CSRRows, Rows, RowsLike, is_sparse

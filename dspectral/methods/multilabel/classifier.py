@@ -15,7 +15,6 @@ from dspectral.inputs.labels import (
     pair_with_labels,
     validate_documents,
 )
-from dspectral.inputs.parameters import RandomState
 from dspectral.methods.multilabel.held_out import STATE_PRIOR, Scoring, select_scoring
 from dspectral.methods.multilabel.latent_states import LabelModel
 from dspectral.methods.multilabel.passes import (
@@ -28,6 +27,7 @@ from dspectral.methods.multilabel.passes import (
 )
 from dspectral.methods.multilabel.prediction import LabelPrediction
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe, Settings
+from dspectral.parameters import RandomState
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath, IntArray, RowsLike, is_sparse
 

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, is_lazy, map_rows
 from dspectral.inputs.labels import encode_label_lists, validate_documents
-from dspectral.inputs.parameters import check_integer
 from dspectral.inputs.rows import RunPlanMixin
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
@@ -23,6 +22,7 @@ from dspectral.linalg.block_sums import check_indicator
 from dspectral.methods.multilabel.documents import linear_features, word_rows
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe
 from dspectral.methods.multilabel.summaries import posteriors
+from dspectral.parameters import check_integer
 from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import CSRRows, FloatArray, IntArray, Rows, RowsLike, is_sparse
 

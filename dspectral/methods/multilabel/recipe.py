@@ -2,8 +2,8 @@
 
 from typing import Any, Literal, NamedTuple
 
-from dspectral.inputs.parameters import MAX_READS, check_integer, check_option, check_real, resolve_seed
 from dspectral.methods.multilabel.latent_states import ScoringWeights
+from dspectral.parameters import MAX_READS, check_integer, check_option, check_real, resolve_seed
 from dspectral.registry import register_class
 
 MomentKind = Literal["paper", "unbiased"]

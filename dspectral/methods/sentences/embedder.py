@@ -4,9 +4,9 @@ from typing import Any, Self
 
 from sklearn.pipeline import Pipeline
 
-from dspectral.inputs.parameters import check_integer
 from dspectral.inputs.texts import TextsOrCounts, as_documents, is_fitted, is_text_collection
 from dspectral.methods.sentences.representation import SentenceRepresentation
+from dspectral.parameters import check_integer
 from dspectral.registry import register_class
 from dspectral.store.from_text.text_files import TextFiles
 

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import tracked_fit
 from dspectral.inputs.labels import as_label_array
-from dspectral.inputs.parameters import RandomState, check_flag, check_option, check_real, resolve_seed
 from dspectral.inputs.rows import RunPlanMixin
 from dspectral.inputs.texts import TextColumn, as_documents, clone_with_shared, is_fitted
 from dspectral.methods.sentences.cross_validation import (
@@ -35,6 +34,7 @@ from dspectral.methods.sentences.representation import (
     SentenceFeatures,
     SentenceRepresentation,
 )
+from dspectral.parameters import RandomState, check_flag, check_option, check_real, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.text.weighting import DocumentFrequencies, Weighting, inverse_document_frequency
 from dspectral.types import CheckpointPath, CSRRows, Documents

@@ -15,7 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.spectrum import Solver, Spectrum, SVDOptions, spectrum
 from dspectral.engine import map_rows, summarize, tracked_fit
-from dspectral.inputs.parameters import (
+from dspectral.inputs.rows import RunPlanMixin
+from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_text_collection
+from dspectral.inputs.top_terms import TopTermsMixin
+from dspectral.linalg import sparse_products
+from dspectral.linalg.dense import normalize_rows
+from dspectral.parameters import (
     MAX_READS,
     RandomState,
     check_integer,
@@ -23,11 +28,6 @@ from dspectral.inputs.parameters import (
     check_real,
     resolve_seed,
 )
-from dspectral.inputs.rows import RunPlanMixin
-from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_text_collection
-from dspectral.inputs.top_terms import TopTermsMixin
-from dspectral.linalg import sparse_products
-from dspectral.linalg.dense import normalize_rows
 from dspectral.preprocessing.hashing import NgramHashing
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.store.columns import get_columns

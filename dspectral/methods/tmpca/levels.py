@@ -12,7 +12,6 @@ from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.spectrum import Spectrum, SVDOptions, spectrum_from_summary
 from dspectral.engine import count_as_pass, expect_passes, summarize
 from dspectral.engine.summary import add_fields
-from dspectral.inputs.parameters import check_integer
 from dspectral.inputs.sequences import as_memory_blocks
 from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.methods.tmpca.nodes import (
@@ -25,6 +24,7 @@ from dspectral.methods.tmpca.nodes import (
     truncate_sentences,
 )
 from dspectral.methods.tmpca.streams import Stream
+from dspectral.parameters import check_integer
 from dspectral.types import Doubles, FloatArray, Sentences
 
 PAIR_ARITY = 2

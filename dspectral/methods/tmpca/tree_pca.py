@@ -9,7 +9,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import map_rows, tracked_fit
-from dspectral.inputs.parameters import check_flag, check_integer, check_option
 from dspectral.inputs.rows import LazyOutputMixin, RunPlanMixin
 from dspectral.inputs.sequences import TokenLists, as_token_lists
 from dspectral.inputs.texts import clone_with_shared
@@ -24,6 +23,7 @@ from dspectral.methods.tmpca.streams import (
     is_token_lists,
     make_stream,
 )
+from dspectral.parameters import check_flag, check_integer, check_option
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath
 

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral import engine
 from dspectral.decomposition.spectrum import SVDOptions, n_block_reads, spectrum
-from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.rows import LazyOutputMixin, RunPlanMixin, get_row_dtype, validate_rows
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_text_collection
 from dspectral.inputs.top_terms import Terms, TopTermsMixin, resolve_column_names
@@ -26,6 +25,7 @@ from dspectral.methods.topics.rotation import (
     compute_shares,
     find_varimax_rotation,
 )
+from dspectral.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.store.coordinates import write_rows
 from dspectral.store.rows import CountMatrix

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from dspectral.engine import run_tasks, tracked_fit
+from dspectral.parameters import check_size
 from dspectral.store.blocks import IDS, TEXTS, BlockInfo, find_block, write_block, write_documents
 from dspectral.store.counts import CountStore, get_totals_path, open_finished
 from dspectral.store.from_text.counting import count_vocabulary
@@ -18,9 +19,9 @@ from dspectral.store.from_text.lines import (
     ReadOptions,
 )
 from dspectral.store.from_text.readers import concatenate_documents, read_file_range, slice_documents
-from dspectral.store.from_text.text_input import Read, TextInput, build_blocks, open_text
-from dspectral.store.from_text.texts import TextSources, read_saved_ids
-from dspectral.store.location import Location, StoreError, check_size
+from dspectral.store.from_text.text_input import Read, TextInput, TextSources, build_blocks, open_text
+from dspectral.store.from_text.texts import read_saved_ids
+from dspectral.store.location import Location, StoreError
 from dspectral.store.vocabulary import (
     KEEP_TERMS,
     VocabularySettings,

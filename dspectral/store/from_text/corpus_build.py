@@ -9,14 +9,14 @@ from uuid import uuid4
 import numpy as np
 
 from dspectral.engine import run_tasks, tracked_fit
+from dspectral.parameters import check_option, check_size
 from dspectral.store.arrays import compute_digest, with_content_hash, write_array
 from dspectral.store.corpus import Corpus, SentenceBlock, find_sentences
 from dspectral.store.counts import CORPUS_KEY, FORMAT
 from dspectral.store.from_text.counting import count_terms, merge_partition
 from dspectral.store.from_text.lines import BLOCK_BYTES, MAX_DOCUMENT_BYTES, DocumentSizeLimit, ReadOptions
-from dspectral.store.from_text.text_input import Read, TextInput, build_blocks, open_text
-from dspectral.store.from_text.texts import TextSources
-from dspectral.store.location import Location, check_option, check_size
+from dspectral.store.from_text.text_input import Read, TextInput, TextSources, build_blocks, open_text
+from dspectral.store.location import Location
 from dspectral.store.vocabulary import PATH as VOCABULARY
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, get_term_index, write_vocabulary
 from dspectral.store.writer import StoreWriter, open_writer

@@ -10,8 +10,9 @@ from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 
+from dspectral.parameters import check_option, check_size
 from dspectral.store.from_text.streams import decode_error_message, is_wide
-from dspectral.store.location import ERRORS, check_option, check_size
+from dspectral.store.location import ERRORS
 from dspectral.types import Documents
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -10,6 +10,7 @@ import dask.array as da
 from scipy import sparse
 
 from dspectral.engine import run_tasks
+from dspectral.parameters import check_size
 from dspectral.paths import expand_path
 from dspectral.store.arrays import compute_digest
 from dspectral.store.columns import annotate_columns, columns_from_hashing
@@ -24,7 +25,7 @@ from dspectral.store.from_text.lines import (
 )
 from dspectral.store.from_text.readers import read_file_range
 from dspectral.store.from_text.sources import FileRange, split_files
-from dspectral.store.location import check_size, without_secrets
+from dspectral.store.location import without_secrets
 from dspectral.store.rows import dask_array_from_blocks
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_sample import KeptTerms, TermSample, merge_samples

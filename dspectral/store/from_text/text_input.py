@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import Any, NamedTuple, TypeVar
+from itertools import chain, islice
+from os import PathLike
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dspectral.engine import count_as_pass, expect_passes, is_dry_run, run_tasks
 from dspectral.store.blocks import BlockInfo
@@ -31,15 +33,14 @@ from dspectral.store.from_text.texts import (
     COUNTS,
     SavedTextBlock,
     Texts,
-    TextSources,
-    as_file_list,
-    as_texts,
     read_saved_texts,
     save_texts,
 )
 from dspectral.store.writer import StoreWriter, thread_pool_options
 from dspectral.types import Documents
 
+TextSources: TypeAlias = "str | PathLike[str] | Iterable[Any]"
+"""Paths of files, or texts."""
 Read = Callable[[Any], Iterable[Documents]]
 S = TypeVar("S")
 C = TypeVar("C")
@@ -103,6 +104,36 @@ class TextInput(NamedTuple):
         """Raise StoreError if a file has changed; return the writer with read counts in its provenance."""
         check_unchanged(writer.location, self.ranges, self.read_options.options)
         return add_read_counts(writer, self.read_options.size_limit) if self.counts else writer
+
+
+def as_texts(sources: TextSources, field: str | None) -> Texts | None:
+    """Return sources as texts; None if they are paths of files.
+
+    >>> as_texts(["a.txt", "b.txt"], None) is None
+    True
+    >>> as_texts((line for line in ["the cat", "the dog"]), None)
+    Texts(generator)
+    """
+    if isinstance(sources, Texts):
+        if field is not None and sources.field is not None:
+            raise ValueError(f"field={field!r} must be None, because Texts(...) has field={sources.field!r} already")
+        return sources if field is None else Texts(sources.texts, field)
+    if isinstance(sources, str | PathLike):
+        return None
+    if isinstance(sources, list | tuple) and all(isinstance(source, str | PathLike) for source in sources):
+        return None
+    return Texts(sources, field)
+
+
+def as_file_list(sources: TextSources) -> Any:
+    """Return an iterator of paths, as from ``Path.glob``, as a list; return other sources unchanged."""
+    if not isinstance(sources, Iterator) or hasattr(sources, "__arrow_c_stream__"):
+        return sources
+    # Only the first element of a generator is read, to find its type, and put back.
+    first = list(islice(sources, 1))
+    if first and isinstance(first[0], PathLike):
+        return [*first, *sources]
+    return chain(first, sources)
 
 
 def open_text(

@@ -4,9 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import chain, islice
-from os import PathLike
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 import dask
 import dask.array as da
@@ -29,10 +27,6 @@ from dspectral.store.location import Location, StoreError
 from dspectral.store.writer import StoreWriter, thread_pool_options, to_json
 from dspectral.text.packing import encode_texts, iterate_texts, pack_texts
 from dspectral.types import Documents, is_missing
-
-TextSources: TypeAlias = "str | PathLike[str] | Iterable[Any]"
-"""Paths of files, or texts."""
-
 
 COUNTS = "long"
 """Temporary group with the read counts of each part of the text."""
@@ -87,36 +81,6 @@ class Texts:
             If the texts are a table and ``field`` is None.
         """
         return self.texts if self.field is None else _select_column(self.texts, self.field)
-
-
-def as_texts(sources: TextSources, field: str | None) -> "Texts | None":
-    """Return sources as texts; None if they are paths of files.
-
-    >>> as_texts(["a.txt", "b.txt"], None) is None
-    True
-    >>> as_texts((line for line in ["the cat", "the dog"]), None)
-    Texts(generator)
-    """
-    if isinstance(sources, Texts):
-        if field is not None and sources.field is not None:
-            raise ValueError(f"field={field!r} must be None, because Texts(...) has field={sources.field!r} already")
-        return sources if field is None else Texts(sources.texts, field)
-    if isinstance(sources, str | PathLike):
-        return None
-    if isinstance(sources, list | tuple) and all(isinstance(source, str | PathLike) for source in sources):
-        return None
-    return Texts(sources, field)
-
-
-def as_file_list(sources: TextSources) -> Any:
-    """Return an iterator of paths, as from ``Path.glob``, as a list; return other sources unchanged."""
-    if not isinstance(sources, Iterator) or hasattr(sources, "__arrow_c_stream__"):
-        return sources
-    # Only the first element of a generator is read, to find its type, and put back.
-    first = list(islice(sources, 1))
-    if first and isinstance(first[0], PathLike):
-        return [*first, *sources]
-    return chain(first, sources)
 
 
 def as_partitions(column: object) -> "da.Array | None":

@@ -7,14 +7,6 @@ from typing import Any, Self, cast
 import numpy as np
 
 from dspectral.engine import Blocks, expect_passes, summarize, tracked_fit
-from dspectral.inputs.parameters import (
-    MAX_READS,
-    MAX_REAL,
-    RandomState,
-    check_integer,
-    check_real,
-    resolve_seed,
-)
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus
 from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.methods.brown.adjacent_pairs import count_adjacent_pairs
@@ -30,6 +22,14 @@ from dspectral.methods.hmm.anchor.search import (
 from dspectral.methods.hmm.chain import m_step
 from dspectral.methods.hmm.decoding import StateDecoder, renumber_blocks
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
+from dspectral.parameters import (
+    MAX_READS,
+    MAX_REAL,
+    RandomState,
+    check_integer,
+    check_real,
+    resolve_seed,
+)
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath, Doubles, Int32s, Int64s
 

@@ -8,11 +8,11 @@ import numpy as np
 from scipy import sparse
 
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, check_transform
-from dspectral.inputs.parameters import MAX_READS, check_integer, check_option
 from dspectral.inputs.sequences import HoldsSentences
 from dspectral.linalg.dense import eigh_descending, fix_signs, leading_left_vectors
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.brown.pair_counts import AdjacentCounts
+from dspectral.parameters import MAX_READS, check_integer, check_option
 from dspectral.registry import register_class
 from dspectral.types import CSRRows, Doubles, Int32s, Int64s
 

@@ -10,15 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral._compiled import read_only
 from dspectral.engine import expect_passes, summarize, tracked_fit
-from dspectral.inputs.parameters import (
-    MAX_READS,
-    MAX_REAL,
-    RandomState,
-    check_integer,
-    check_option,
-    check_real,
-    resolve_seed,
-)
 from dspectral.inputs.sequences import HoldsLabeledSentences, TokenLists, as_labeled_corpus, encode_sentences
 from dspectral.methods.hmm.chain import check_ids, m_step
 from dspectral.methods.hmm.decoding import ChainDecoder, CorpusLike, apply_to_blocks
@@ -31,6 +22,15 @@ from dspectral.methods.hmm.refinement.starts import (
     mix_refinements,
     start_at_random,
     start_with_moments,
+)
+from dspectral.parameters import (
+    MAX_READS,
+    MAX_REAL,
+    RandomState,
+    check_integer,
+    check_option,
+    check_real,
+    resolve_seed,
 )
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath, Doubles, Int32s, Int64s, LabeledSentences, Sentences

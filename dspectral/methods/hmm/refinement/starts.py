@@ -10,11 +10,11 @@ import numpy as np
 from dspectral._compiled import read_only
 from dspectral.engine import summarize
 from dspectral.engine.summary import add_fields
-from dspectral.inputs.parameters import MAX_REAL, check_option, check_real
 from dspectral.inputs.sequences import LabeledCorpus
 from dspectral.methods.hmm.chain import HiddenMarkov, check_ids, m_step
 from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recover_counts
 from dspectral.methods.hmm.refinement.recursions import add_products, write_views
+from dspectral.parameters import MAX_REAL, check_option, check_real
 from dspectral.registry import register_class
 from dspectral.types import Doubles, Int32s, Int64s, LabeledSentences, format_value
 

@@ -1,4 +1,4 @@
-"""Validate parameters of estimators: numbers, flags, options and random states."""
+"""Validate parameters: numbers, sizes, flags, options and random states."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,24 +17,25 @@ MAX_REAL = 1e100
 """Maximum of parameters whose products and squares must be finite."""
 MAX_READS = 10**6
 """Maximum number of passes of a fit; a larger number is a mistake and would never finish."""
+MAX_SIZE = 2**62
+"""Largest accepted size; sums of two such sizes fit in 64 bits."""
 
 
-def resolve_seed(random_state: RandomState) -> int:
+def resolve_seed(random_state: RandomState, name: str = "random_state") -> int:
     """Return the integer seed of a random state, which estimators store as ``random_state_``."""
     if random_state is None:
         return int(np.random.default_rng().integers(2**31))
     # True is an int in Python, but not meant as a seed.
     if isinstance(random_state, Integral) and not isinstance(random_state, bool):
         if random_state < 0:
-            raise ValueError(f"random_state={format_value(random_state)} must be at least 0")
+            raise ValueError(f"{name}={format_value(random_state)} must be at least 0")
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     raise TypeError(
-        f"random_state={random_state!r} must be None, an integer, a numpy.random.RandomState or a "
-        "numpy.random.Generator"
+        f"{name}={random_state!r} must be None, an integer, a numpy.random.RandomState or a numpy.random.Generator"
     )
 
 
@@ -62,6 +63,11 @@ def check_real(name: str, value: object, *, at_least: float | None = None, at_mo
         formatted_value = format_value(value if isinstance(value, Integral) else number)
         raise ValueError(f"{name}={formatted_value} must be {expected}")
     return number
+
+
+def check_size(name: str, value: object) -> int:
+    """Return a size or count of at least 1 as an int."""
+    return check_integer(name, value, at_least=1, at_most=MAX_SIZE)
 
 
 def check_flag(name: str, value: object) -> bool:
