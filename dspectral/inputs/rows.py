@@ -21,9 +21,9 @@ from dspectral.store.columns import (
     check_columns,
     columns_from_names,
     get_columns,
+    get_weightings,
     set_fitted_columns,
 )
-from dspectral.store.weighted_rows import get_weightings
 from dspectral.types import (
     Doubles,
     FloatArray,

@@ -11,14 +11,14 @@ from dspectral.engine import expect_passes, is_lazy, map_rows, summarize, tracke
 from dspectral.inputs.rows import RunPlanMixin, SparseOutput, validate_rows
 from dspectral.parameters import check_flag, check_option, reject_foreign_arguments
 from dspectral.registry import Array, register_arrays, register_class
-from dspectral.store.columns import annotate_columns
-from dspectral.store.rows import CountMatrix
-from dspectral.store.weighted_rows import (
+from dspectral.store.columns import (
+    annotate_columns,
     count_document_frequencies,
     get_weightings,
     to_csr_counts,
     weigh_rows,
 )
+from dspectral.store.rows import CountMatrix
 from dspectral.text.weighting import (
     DocumentFrequencies,
     Norm,

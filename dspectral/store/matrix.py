@@ -20,10 +20,9 @@ from dspectral.linalg.block_sums import check_indicator
 from dspectral.parameters import check_size
 from dspectral.store.arrays import compute_digest
 from dspectral.store.blocks import BlockInfo, find_block, to_stored_dtype, write_block
-from dspectral.store.columns import check_columns, get_columns
+from dspectral.store.columns import WEIGHTING_KEY, check_columns, get_columns, get_weightings
 from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.location import Location
-from dspectral.store.weighted_rows import KEY, get_weightings
 from dspectral.store.writer import StoreWriter, finish_store, open_writer, thread_pool_options
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
@@ -105,7 +104,7 @@ def write_counts(
         **(provenance or {}),
     }
     if weightings := get_weightings(X):
-        settings[KEY] = " ".join(sorted(weightings))
+        settings[WEIGHTING_KEY] = " ".join(sorted(weightings))
     parts = [rows]
     if labels is not None:
         parts.append(align_labels(rows, labels))

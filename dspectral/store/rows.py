@@ -24,9 +24,15 @@ from dspectral.linalg.block_sums import compute_energy, sum_rows
 from dspectral.linalg.panels import split_by_size
 from dspectral.store.anndata_files import as_anndata
 from dspectral.store.blocks import IDS, TEXTS
-from dspectral.store.columns import Columns, annotate_columns, check_columns, columns_from_hashing
+from dspectral.store.columns import (
+    Columns,
+    annotate_columns,
+    as_weighting,
+    check_columns,
+    columns_from_hashing,
+    weigh_rows,
+)
 from dspectral.store.vocabulary import Vocabulary
-from dspectral.store.weighted_rows import as_weighting, weigh_rows
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.packing import Texts, pack_texts
 from dspectral.text.term_index import encode_documents

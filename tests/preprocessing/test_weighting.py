@@ -22,7 +22,7 @@ from dspectral import (
     save,
     write_counts,
 )
-from dspectral.store.weighted_rows import get_weightings
+from dspectral.store.columns import get_weightings
 from dspectral.text.weighting import DocumentFrequencies
 from tests.strategies import n_tasks, zipf_counts
 

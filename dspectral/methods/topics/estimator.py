@@ -27,10 +27,10 @@ from dspectral.methods.topics.rotation import (
 )
 from dspectral.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
+from dspectral.store.columns import count_document_frequencies, to_csr_counts
 from dspectral.store.coordinates import write_rows
 from dspectral.store.rows import CountMatrix
 from dspectral.store.vocabulary import Vocabulary, VocabularySettings
-from dspectral.store.weighted_rows import count_document_frequencies, to_csr_counts
 from dspectral.text.hashing import HashingSettings, hash_columns, hash_documents
 from dspectral.text.stop_words import StopWords, check_stop_words, tokenize_stop_words
 from dspectral.text.term_index import TermIndex, encode_documents

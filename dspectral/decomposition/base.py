@@ -1,0 +1,408 @@
+"""Fit, update and projection of the singular value decompositions, with the fitted facts of scikit-learn."""
+
+import warnings
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, Self
+from warnings import warn
+
+import numpy as np
+from numpy.typing import DTypeLike
+from scipy.linalg import norm
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from dspectral import engine
+from dspectral.decomposition.nystrom import NystromSketch
+from dspectral.decomposition.spectrum import (
+    MAX_PASSES,
+    Solver,
+    Spectrum,
+    SVDOptions,
+    block_summarizer,
+    nystrom_summarizer,
+    pad_components,
+    select_solver,
+    spectrum,
+    spectrum_from_summary,
+)
+from dspectral.inputs.rows import (
+    LazyOutputMixin,
+    RunPlanMixin,
+    frame_to_rows,
+    get_row_dtype,
+    project,
+    validate_rows,
+)
+from dspectral.inputs.top_terms import TopTermsMixin
+from dspectral.parameters import RandomState, check_flag, check_integer, check_option, resolve_seed
+from dspectral.registry import Array, register_arrays
+from dspectral.types import CheckedRows, CheckpointPath, Doubles, FloatArray, RowsLike
+
+_GROWING = (
+    "auto",
+    "in_memory",
+    "frequent_directions",
+    "median_frequent_directions",
+    "gram",
+    "full",
+    "nystrom",
+)
+"""Solvers for which ``partial_fit`` may be available; ``"auto"`` is resolved in ``fit``."""
+EXACT = ("arpack", "covariance_eigh")
+"""Exact solvers of scikit-learn: here ``"auto"`` with a tolerance of ``_EXACT_TOL``."""
+_EXACT_TOL = 1e-5
+MAX_SHARE_COMPONENTS = 64
+"""Maximum number of components for a share of the variance in ``partial_fit`` with a sketch."""
+FAR_MEAN = 8.0
+"""Ratio of the mean's length to the explained standard deviation above which ``transform`` uses double precision."""
+_NORMALIZERS = ("auto", "QR", "LU", "none")
+
+
+def _is_share(k: object) -> bool:
+    """Return whether `n_components` is a share of the variance."""
+    return isinstance(k, Real) and not isinstance(k, Integral) and 0 < float(k) < 1
+
+
+@register_arrays(
+    {
+        "components_": Array("n_components_ n_features_in_"),
+        "singular_values_": Array("n_components_", at_least=0),
+        "explained_variance_": Array("n_components_", at_least=0),
+        "explained_variance_ratio_": Array("n_components_", at_least=0),
+        "mean_": Array("n_features_in_"),
+        "summary_.total": Array("n_features_in_", optional=True),
+    }
+)
+class Decomposition(
+    RunPlanMixin,
+    TopTermsMixin,
+    LazyOutputMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
+    """Base class of PCA, SketchedPCA and TruncatedSVD."""
+
+    n_components: float
+    center: bool
+    solver: Solver
+    n_passes: int | None
+    sketch_size: int | None
+    tol: float
+    random_state: RandomState
+    n_oversamples: int | None = None
+    power_iteration_normalizer: str = "auto"
+    whiten: bool = False
+    _ddof: int
+    _n_passes: int
+    _scikit_solver: str = "auto"
+    _n_iter: int | None = None
+
+    def _make_options(self, dtype: DTypeLike, *, grows: bool = False) -> SVDOptions:
+        """Return the solver options; one pass if `grows`, which allows ``partial_fit``."""
+        exact = self._scikit_solver in EXACT or self.solver == "full"
+        # Convert NumPy integers, whose sums may overflow.
+        numbers: Any = (self.n_passes, self.sketch_size, self.n_components)
+        n_passes, size, k = (int(x) if isinstance(x, Integral) else x for x in numbers)
+        # `power_iteration_normalizer` is only validated, because every product is orthonormalized.
+        check_option("power_iteration_normalizer", self.power_iteration_normalizer, _NORMALIZERS)
+        tol = 0.0 if grows else _EXACT_TOL if exact and not self.tol else self.tol
+        if n_passes is None:
+            n_passes = MAX_PASSES if tol else self._n_passes
+            if self._n_iter is not None:
+                n_passes = check_integer("n_iter", self._n_iter, at_least=0) + 1
+        n_passes = 1 if grows else n_passes
+        if self.n_oversamples is not None and size is None and isinstance(k, int):
+            width = k + check_integer("n_oversamples", self.n_oversamples, at_least=0)
+            size = width * (1 if tol else max(1, n_passes - 1))
+        return SVDOptions(
+            k,
+            solver=self.solver,
+            n_passes=n_passes,
+            sketch_size=size,
+            center=check_flag("center", self.center),
+            seed=self.random_state_,
+            dtype=get_row_dtype(dtype),
+            tol=tol,
+        )
+
+    @engine.tracked_fit
+    def fit(self, X: RowsLike, y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
+        """Fit the components.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, DataFrame, Dask array of dense or CSR blocks, or store, shape (n_rows, n_columns)
+            Rows of real numbers. Float32 is decomposed in single precision, all other types in double. A Dask DataFrame
+            is read once more to count its rows, unless ``X.to_dask_array(lengths=[...])`` declares them.
+        y : None
+            Not used, present for API consistency.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
+
+        Returns
+        -------
+        self
+            Fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X contains NaN or infinity or has too few columns, or a parameter is out of range.
+
+        Warns
+        -----
+        UserWarning
+            If the numerical rank of X is below ``n_components``; the other components are zero.
+        ConvergenceWarning
+            If more than ``tol`` of the energy may be lost.
+        """
+        if not hasattr(self, "_skl_callbacks"):
+            X, options = self._prepare(X)
+            result = self._fit_share(X, options) if _is_share(self.n_components) else spectrum(X, options)
+            return self._finish(options, result)
+        from sklearn.callback import CallbackSupportMixin, with_callbacks  # noqa: PLC0415  takes a second
+
+        def fit_with_callbacks(self: Self) -> None:
+            task = CallbackSupportMixin._init_callback_context(self)  # noqa: SLF001  for authors of estimators
+            task.call_on_fit_task_begin(estimator=self)
+            self._fit(X)
+            task.call_on_fit_task_end(estimator=self)
+
+        with_callbacks(fit_with_callbacks)(self)
+        return self
+
+    def set_callbacks(self, *callbacks: object) -> Self:
+        """Set callbacks of scikit-learn (version 1.9 or later) for ``fit``.
+
+        Parameters
+        ----------
+        *callbacks : object
+            Callbacks such as ``sklearn.callback.ProgressBar()``. Without arguments all callbacks are removed, as
+            required before ``save``.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        from sklearn.callback import CallbackSupportMixin  # noqa: PLC0415
+
+        CallbackSupportMixin.set_callbacks(self, *callbacks)
+        return self
+
+    def _fit(self, X: RowsLike, *, grows: bool = False) -> Self:
+        """Fit the components; in one pass if `grows`, which allows ``partial_fit``."""
+        X, options = self._prepare(X, grows=grows)
+        is_share = _is_share(self.n_components)
+        return self._finish(options, self._fit_share(X, options, grows=grows) if is_share else spectrum(X, options))
+
+    def _prepare(self, X: RowsLike, *, grows: bool = False) -> tuple[CheckedRows, SVDOptions]:
+        """Return validated rows and the solver options."""
+        X = validate_rows(self, X, reset=True)
+        self.random_state_ = resolve_seed(self.random_state)
+        options = self._make_options(X.dtype, grows=grows)
+        if self.n_components is None:
+            options = options._replace(n_components=min(X.shape))
+        if grows:
+            options = options._replace(solver=select_solver(options, X.shape[1]))
+        return X, options
+
+    def _finish(self, options: SVDOptions, result: Spectrum) -> Self:
+        """Set the fitted attributes, unless they are set; warn if the tolerance was not reached."""
+        if not _is_share(self.n_components):
+            self._set(result)
+        if 0 < options.tol < result.lost_share:
+            warn(
+                f"tol={options.tol} was not reached: up to {self.certificate_.lost:.2g} of the energy may be lost "
+                f"after {self.n_passes_} pass(es) of solver {self.solver_!r}; increase n_passes or sketch_size",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return self
+
+    def _fit_share(self, X: CheckedRows, options: SVDOptions, *, grows: bool = False) -> Spectrum:
+        """Fit the fewest components that explain a share of the variance: try 32, then double the number.
+
+        With `grows` the rows are read once, and the sketch size limits the number of components.
+        """
+        max_components, n_passes = min(X.shape), 0
+        finds_all = select_solver(options, X.shape[1]) in ("gram", "full")
+        if grows and not finds_all:
+            max_components = min(max_components, options.sketch_size or MAX_SHARE_COMPONENTS)
+        k = max_components if finds_all or grows else min(32, max_components)
+        while True:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "n_components is", UserWarning)
+                result = spectrum(X, options._replace(n_components=k), is_last=k == max_components)
+            n_passes += result.n_passes
+            self._set(result)
+            if k == max_components or np.sum(self.explained_variance_ratio_) > self.n_components:
+                break
+            k = min(2 * k, max_components)
+        self._truncate_to_share(result._replace(n_passes=n_passes))
+        return result
+
+    def _truncate_to_share(self, result: Spectrum) -> None:
+        """Keep the fewest components of a spectrum that explain the share of the variance together."""
+        self._set(result)
+        cumulative_shares = np.cumsum(self.explained_variance_ratio_)
+        # If rounding keeps the sum below the share, keep all nonzero components.
+        n = min(
+            int(np.searchsorted(cumulative_shares, self.n_components, side="right")) + 1,
+            max(1, int(np.sum(result.values > 0))),
+        )
+        axes, values, variances = result.axes[:n], result.values[:n], result.variances[:n]
+        self._set(result._replace(axes=axes, values=values, variances=variances))
+
+    @available_if(lambda self: self.solver in _GROWING)
+    @engine.tracked_fit
+    def partial_fit(self, X: RowsLike, y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
+        """Update the fit with more rows; only the new rows are read.
+
+        Parameters
+        ----------
+        X, y, checkpoints : as for ``fit``
+            More rows, as many columns as the first ones.
+
+        Returns
+        -------
+        self
+            Fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns, or ``fit`` used a solver that cannot be updated.
+        """
+        if not hasattr(self, "components_"):
+            return self._fit(X, grows=True)
+        X = validate_rows(self, X, reset=False)
+        summary: Any = self.summary_
+        if summary is None:
+            name = "svd_solver" if "svd_solver" in self.get_params() else "solver"
+            raise ValueError(
+                f"solver {self.solver_!r} of fit cannot be updated after {self.n_passes_} pass(es): start with "
+                f"partial_fit, or fit with {name}='frequent_directions', 'nystrom' or 'gram'"
+            )
+        options, n_rows = self._make_options(self.components_.dtype, grows=True), summary.n_rows + X.shape[0]
+        # Only the new rows are read. The summary of the old rows determines the size and the centering.
+        engine.expect_passes(1)
+        size = getattr(summary, "size", None)
+        summarize_block: Any = block_summarizer(options._replace(sketch_size=size), self.solver_, center=summary.center)
+        if isinstance(summary, NystromSketch) and summary.basis is not None:
+            summarize_block = nystrom_summarizer(summary.basis, summary.seed)
+        whole: Any = summary.merge(engine.summarize(X, summarize_block=summarize_block, name="sketch"))
+        max_components = min(n_rows, X.shape[1], size or n_rows)
+        if _is_share(self.n_components):
+            self._truncate_to_share(spectrum_from_summary(whole, options._replace(n_components=max_components)))
+            return self
+        options = options if self.n_components is not None else options._replace(n_components=max_components)
+        self._set(pad_components(spectrum_from_summary(whole, options), options))
+        return self
+
+    def transform(self, X: RowsLike, *, out: str | None = None) -> Any:
+        """Project rows onto the components.
+
+        Parameters
+        ----------
+        X : as for ``fit``, shape (n_rows, n_columns)
+            Rows with as many columns as in ``fit``.
+        out : str, optional
+            Path or URL of a store for the projections, as for :func:`dspectral.write_coordinates`.
+
+        Returns
+        -------
+        ndarray or (for lazy input) Dask array, shape (n_rows, n_components)
+            Projections; with ``set_output`` a DataFrame for input in memory; with ``out`` Coordinates.
+        """
+        check_is_fitted(self)
+        X = validate_rows(self, X, reset=False)
+        axes, dtype, mean = self.components_.T, self.components_.dtype, self.mean_ if self.center else None
+        if self.whiten:
+            axes = (axes / self._lengths).astype(dtype)
+        # (x - mean) V' = x V' - mean V' keeps sparse rows sparse. Far from the origin both products are in double.
+        is_far = mean is not None and norm(mean) > FAR_MEAN * np.sqrt(np.sum(self.explained_variance_))
+        axes = np.ascontiguousarray(axes, dtype=np.float64 if is_far else dtype)
+        to_axes = partial(project, axes=axes, mean=mean, dtype=dtype)
+        Z = engine.map_rows(X, to_axes, n_columns=len(self.components_), dtype=dtype, name="project")
+        if out is None:
+            return Z
+        from dspectral.store.coordinates import write_rows  # noqa: PLC0415  imports Zarr
+
+        return write_rows(Z, out)
+
+    def inverse_transform(self, X: RowsLike) -> Any:
+        """Return rows in the original space from their projections.
+
+        Parameters
+        ----------
+        X : array-like or Dask array, shape (n_rows, n_components)
+            Projections as ``transform`` returns them.
+
+        Returns
+        -------
+        ndarray or (for lazy input) Dask array, shape (n_rows, n_columns)
+            Nearest rows in the span of the components.
+        """
+        check_is_fitted(self)
+        X = frame_to_rows(X)
+        X = engine.as_dask_rows(X) if engine.is_lazy(X) else check_array(X, dtype=[np.float64, np.float32])
+        if X.shape[1] != len(self.components_):
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but must have {len(self.components_)}, one for each component: pass the "
+                "output of transform"
+            )
+        axes = self.components_
+        if self.whiten:
+            axes = (axes * self._lengths[:, None]).astype(axes.dtype)
+        restore = partial(_restore, axes=axes, mean=self.mean_ if self.center else None)
+        if not engine.is_lazy(X):
+            return restore(X)
+        dtype = np.result_type(X.dtype, self.components_.dtype, *([self.mean_.dtype] if self.center else []))
+        return engine.map_rows(X, restore, n_columns=self.components_.shape[1], dtype=dtype, name="restore")
+
+    @property
+    def _lengths(self) -> Doubles:
+        """Standard deviations of the projections, 1 where they are 0, shape (n_components,)."""
+        deviations = np.sqrt(self.explained_variance_)
+        return np.where(deviations > 0.0, deviations, 1.0)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _set(self, result: Spectrum) -> None:
+        self.components_ = result.axes
+        self.singular_values_ = np.sqrt(result.values)
+        self.n_components_ = len(result.axes)
+        self.n_samples_ = self.n_samples_seen_ = result.n_rows
+        self.energy_ = result.energy
+        self.mean_ = result.mean
+        self.certificate_ = result.certificate
+        self.solver_ = result.solver
+        self.n_passes_ = result.n_passes
+        self.summary_ = result.summary
+        variances, degrees = np.maximum(result.variances, 0.0), max(1, result.n_rows - self._ddof)
+        self.explained_variance_ = variances / degrees
+        # If all rows are equal up to rounding, no direction explains any variance.
+        self.explained_variance_ratio_ = variances / (result.scatter if result.scatter > result.noise_floor else np.inf)
+        n_rest = min(result.n_rows, result.axes.shape[1]) - len(result.axes)
+        residual_variance = max(0.0, result.scatter / degrees - float(self.explained_variance_.sum()))
+        self.noise_variance_ = residual_variance / n_rest if n_rest > 0 else 0.0
+
+
+@np.errstate(under="ignore")
+def _restore(X: FloatArray, *, axes: FloatArray, mean: FloatArray | None) -> FloatArray:
+    """Return rows in the original space from one block of projections."""
+    rows = X @ axes
+    return np.asarray(rows if mean is None else rows + mean)
