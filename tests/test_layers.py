@@ -95,7 +95,7 @@ STEPS = {
     "lsi": {"hybrid", "local", "linear_svm", "local_regions"},
     "multilabel": {"classifier", "held_out", "passes", "prediction", "recipe"},
     "sentences": {"intent", "cross_validation", "embedder", "representation", "mean_vectors"},
-    "topics": {"estimator"},
+    "topics": {"columns", "estimator"},
     "tmpca": {"tree_pca", "levels", "streams"},
 }
 """Files that say the steps of a method. All other files of a family hold kernels, summaries and solvers."""

@@ -17,6 +17,7 @@ import fsspec
 import numpy as np
 
 from dspectral.exploring import steps
+from dspectral.exploring.documents import detect_unit, list_sources
 from dspectral.exploring.findings import (
     ROWS,
     TEXT,
@@ -26,11 +27,9 @@ from dspectral.exploring.findings import (
     StageTimer,
     get_default_min_count,
 )
-from dspectral.exploring.frequent_words import FrequentWords, describe_documents
-from dspectral.exploring.function_words import find_function_words
+from dspectral.exploring.frequent_words import FrequentWords, describe_documents, find_function_words
 from dspectral.exploring.groups import DocumentGroups, compute_topics_by, read_groups
 from dspectral.exploring.page import Exploration
-from dspectral.exploring.sources import detect_unit, list_sources
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.parameters import check_integer
 from dspectral.paths import expand_path

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from dspectral import Texts, build_corpus
-from dspectral.exploring.frequent_words import FrequentWords
-from dspectral.exploring.function_words import find_function_words
+from dspectral.exploring.frequent_words import FrequentWords, find_function_words
 
 
 def test_a_text_without_a_list_has_no_function_words(tmp_path):

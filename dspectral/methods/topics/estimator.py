@@ -1,14 +1,11 @@
 """Topics of documents, with their words and most typical documents, out of core."""
 
-import warnings
 from collections.abc import Callable, Iterator
-from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,8 +13,9 @@ from dspectral import engine
 from dspectral.decomposition.spectrum import SVDOptions, n_block_reads, spectrum
 from dspectral.inputs.rows import LazyOutputMixin, RunPlanMixin, get_row_dtype, validate_rows
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_text_collection
-from dspectral.inputs.top_terms import Terms, TopTermsMixin, resolve_column_names
-from dspectral.methods.topics.merging import PlacedTopics, merge_topics
+from dspectral.inputs.top_terms import Terms, TopTermsMixin
+from dspectral.methods.topics.columns import WordColumnsMixin
+from dspectral.methods.topics.merging import merge_models
 from dspectral.methods.topics.rotation import (
     CoordinateSample,
     TopicAxes,
@@ -25,19 +23,12 @@ from dspectral.methods.topics.rotation import (
     compute_shares,
     find_varimax_rotation,
 )
-from dspectral.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
+from dspectral.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
-from dspectral.store.columns import count_document_frequencies, to_csr_counts
+from dspectral.store.columns import to_csr_counts
 from dspectral.store.coordinates import write_rows
-from dspectral.store.rows import CountMatrix
-from dspectral.store.vocabulary import Vocabulary, VocabularySettings
-from dspectral.text.hashing import HashingSettings, hash_columns, hash_documents
-from dspectral.text.stop_words import StopWords, check_stop_words, tokenize_stop_words
-from dspectral.text.term_index import TermIndex, encode_documents
-from dspectral.text.terms import TermTable, count_unspaced_letters, is_unsegmented
-from dspectral.text.tokenizers import as_tokenizer, tokenize_documents
-from dspectral.text.tokens import Tokens
-from dspectral.text.weighting import TermFrequency, Weighting, inverse_document_frequency
+from dspectral.text.stop_words import StopWords
+from dspectral.text.weighting import TermFrequency, Weighting
 from dspectral.types import CheckpointPath, CSRRows, Documents, FloatArray, IntArray, Rows
 
 if TYPE_CHECKING:
@@ -84,6 +75,7 @@ class TopDocument(NamedTuple):
 @register_class
 class Topics(
     RunPlanMixin,
+    WordColumnsMixin,
     TopTermsMixin,
     LazyOutputMixin,
     ClassNamePrefixFeaturesOutMixin,
@@ -211,7 +203,14 @@ class Topics(
         n_nearest = check_integer("n_top_documents", self.n_top_documents, at_least=1)
         documents = as_documents(X) if _is_text_column(X) else None
         counts, n_counted = self._learn_columns(X if documents is None else documents, terms)
-        rows = self._weigh_rows(counts)
+        rows = engine.map_rows(
+            counts,
+            partial(_weigh_block, weighting=self.weighting),
+            n_columns=len(self.columns_),
+            dtype=get_row_dtype(counts.dtype),
+            sparse_output=True,
+            name="weigh",
+        )
         self.random_state_ = resolve_seed(self.random_state)
         options = SVDOptions(n_topics, n_passes=N_PASSES, seed=self.random_state_, dtype=get_row_dtype(rows.dtype))
         engine.expect_passes(n_block_reads(rows, options) + 2, replaces=True)
@@ -223,12 +222,8 @@ class Topics(
         n_rows = rows.shape[0]
         numbers = engine.get_row_numbers(rows)
         step = -(-n_rows // MAX_ROTATED_ROWS)
-        sample = engine.summarize(
-            rows,
-            numbers,
-            summarize_block=partial(CoordinateSample.from_block, axes=axes, step=step),
-            name="sample",
-        )
+        take_sample = partial(CoordinateSample.from_block, axes=axes, step=step)
+        sample = engine.summarize(rows, numbers, summarize_block=take_sample, name="sample")
         axes = axes._replace(rotation=find_varimax_rotation(sample.coordinates / axes.singular_values))
         summarize_block = partial(TopicSums.from_block, axes=axes, n_nearest=min(n_nearest, n_rows))
         sums = engine.summarize(rows, numbers, summarize_block=summarize_block, name="topics")
@@ -249,14 +244,8 @@ class Topics(
 
         Parameters
         ----------
-        X : list of str, store, sparse matrix, Dask array or ndarray
-            More texts, or counts over the same columns, as for ``fit``.
-        y : ignored
-            Not used, present for API consistency.
-        terms : store, KeptTerms, Vocabulary, sequence of str, dict or vectorizer, default=None
-            Names of the columns, as for ``fit``.
-        checkpoints : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
+        X, y, terms, checkpoints : as for ``fit``
+            More texts, or counts over the same columns.
 
         Returns
         -------
@@ -317,41 +306,7 @@ class Topics(
         check_is_fitted(self)
         check_is_fitted(other)
         check_real("min_cosine", min_cosine, at_least=0.0, at_most=1.0)
-        rule, expected = _counting_rule(other), _counting_rule(self)
-        if rule != expected:
-            raise ValueError(
-                f"other counts words by {rule}, but must count them by {expected}: fit it with the same tf and the "
-                "same tokenizer or hashing"
-            )
-        merged, positions = _join_columns(self, other)
-        n_rows, parts = self.n_documents_ + other.n_documents_, []
-        for model, columns, offset in zip((self, other), positions, (0, self.n_documents_), strict=True):
-            rows = np.where(model.document_rows_ < 0, -1, model.document_rows_ + offset)
-            shares = model.topic_shares_ * model.n_documents_
-            sums = TopicSums(model.components_, shares, model.document_cosines_, rows)
-            axes = TopicAxes(model.axes_, model.singular_values_, model.rotation_)
-            parts.append(
-                PlacedTopics.from_arrays(sums, axes, model.idf_, model.n_documents_, columns, len(merged.columns_))
-            )
-        first, second = parts
-        sums, axes, merged.idf_ = merge_topics(first, second, n_rows, self.n_top_documents, min_cosine)
-        merged.singular_values_ = axes.singular_values
-        merged._set_topics(  # noqa: SLF001
-            axes, sums, n_rows, np.arange(len(sums.share))
-        )
-        if self.document_texts_ is None or other.document_texts_ is None:
-            merged.document_texts_ = None
-        else:
-            texts = {
-                row + offset: text
-                for model, offset in ((self, 0), (other, self.n_documents_))
-                for topic, own in zip(model.document_rows_.tolist(), model.document_texts_ or [], strict=True)
-                for row, text in zip(topic, own, strict=False)
-            }
-            merged.document_texts_ = [
-                [texts[row] for row in topic if row >= 0] for topic in merged.document_rows_.tolist()
-            ]
-        merged.n_passes_ = max(self.n_passes_, other.n_passes_)
+        merged: Topics = merge_models(self, other, min_cosine)
         return merged
 
     def _set_topics(self, axes: TopicAxes, sums: TopicSums, n_rows: int, order: IntArray) -> None:
@@ -458,93 +413,6 @@ class Topics(
             results.append([TopDocument(*document) for document in documents if document[0] >= 0][:n])
         return results
 
-    @property
-    def weighting(self) -> Weighting:
-        """The fitted weighting of counts."""
-        return Weighting(self.tf, self.idf_, self.columns_, "l2")
-
-    def _learn_columns(self, X: Any, terms: "Terms | None") -> tuple[Any, int]:
-        """Set the columns in use with their weights and names; return the counts and the number of passes."""
-        for name in ("min_df", "max_df"):
-            check_real(name, getattr(self, name), at_least=0)
-        check_option("tf", self.tf, ("count", "binary", "sqrt", "log", "sublinear"))
-        self.hashing_: HashingSettings | None = getattr(X, "hashing", None)
-        self.vocabulary_settings_ = _vocabulary_settings(X)
-        if isinstance(X, Documents):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # text that "words" does not suit is tokenized again below
-                table, rule = TermTable.from_block(X, tokenizer="words"), "words"
-            if is_unsegmented([count_unspaced_letters(table)]):
-                table, rule = TermTable.from_block(X, tokenizer="characters"), "characters"
-            self.vocabulary_settings_ = VocabularySettings(tokenizer=as_tokenizer(rule))
-            vocabulary = Vocabulary.from_tables([table])
-            terms = vocabulary.terms
-            X = encode_documents(X, vocabulary.term_index(), tokenizer=rule)
-        elif terms is None and isinstance(X, CountMatrix):
-            terms = getattr(X, "kept_terms", None) or X.vocabulary
-        rows = validate_rows(self, X, reset=True)
-        is_store = isinstance(X, CountMatrix)
-        if is_store:
-            frequency, n_rows = X.document_frequency, X.n_rows
-        else:
-            n_rows, frequency = engine.summarize(rows, summarize_block=count_document_frequencies, name="count")
-        min_documents, max_documents = VocabularySettings(min_df=self.min_df, max_df=self.max_df).limits(n_rows)
-        is_used = (frequency >= max(min_documents, 1)) & (frequency <= max_documents)
-        names: dict[int, str] = {}
-        if terms is not None:
-            column_names = resolve_column_names(terms, len(frequency))
-            names = dict(zip(column_names.columns.tolist(), column_names.names, strict=True))
-        is_used[self._stop_columns(None if terms is None else names)] = False
-        self.columns_ = np.flatnonzero(is_used)
-        self.words_ = None if terms is None else [names.get(column, "") for column in self.columns_.tolist()]
-        if len(self.columns_) < self.n_topics:
-            raise ValueError(
-                f"n_topics={self.n_topics} must be at most {len(self.columns_)}, the number of words (of n_features = "
-                f"{len(frequency)}) in {min_documents:g} to {max_documents:g} of {n_rows} documents: lower "
-                f"min_df={self.min_df}, or raise max_df={self.max_df}"
-            )
-        self.idf_ = inverse_document_frequency(frequency[self.columns_], n_rows)
-        return rows, 0 if is_store else 1
-
-    def _stop_columns(self, names: dict[int, str] | None) -> list[int]:
-        """Return the columns of the stop words."""
-        words, settings = check_stop_words(self.stop_words), self.hashing_ or self.vocabulary_settings_
-        if not words:
-            return []
-        if settings is not None:
-            rule = {name: getattr(settings, name) for name in ("lowercase", "tokenizer", "normalize")}
-            tokenize: Callable[[Documents], Tokens] = partial(tokenize_documents, **rule)
-            terms = tokenize_stop_words(words, tokenize, settings.ngram_range)
-            if self.hashing_ is not None:
-                return list(map(int, hash_columns(terms, self.hashing_.n_features)[0]))
-            words = tuple(terms.text(i).decode() for i in range(terms.n_documents))
-        elif names is None:
-            raise ValueError(
-                f"stop_words={words!r:.60} need names of columns, but X has none: pass names to fit(X, terms=...)"
-            )
-        stop_words = set(words)
-        return [column for column, name in (names or {}).items() if name in stop_words]
-
-    def _weigh_rows(self, counts: Any) -> Any:
-        """Return the weighted rows: lazily for lazy counts."""
-        weigh_block = partial(_weigh_block, weighting=self.weighting)
-        n_columns, dtype = len(self.columns_), get_row_dtype(counts.dtype)
-        return engine.map_rows(counts, weigh_block, n_columns=n_columns, dtype=dtype, sparse_output=True, name="weigh")
-
-    def _count_words(self, documents: Documents) -> CSRRows:
-        """Return the counts of words in new texts, counted as in ``fit``."""
-        if self.hashing_ is not None:
-            return hash_documents(documents, self.hashing_)
-        settings = self.vocabulary_settings_
-        if settings is None or self.words_ is None:
-            raise ValueError("X must be counts, not texts: the model was fitted on counts without names of words")
-        index = TermIndex.from_terms(Documents.from_strings(self.words_))
-        counts = encode_documents(
-            documents, index, settings.ngram_range, settings.lowercase, settings.tokenizer, settings.normalize
-        )
-        entries = (counts.data, self.columns_[counts.indices], counts.indptr)
-        return sparse.csr_array(entries, shape=(counts.shape[0], self.n_features_in_))
-
     def _term_weights(self) -> FloatArray:
         """Return p sqrt(log(p / q)) of each word, where p and q are its shares in a topic and in all text.
 
@@ -555,14 +423,6 @@ class Topics(
         mean = self.topic_shares_ @ counts / self.topic_shares_.sum()
         lift = np.divide(counts, mean, out=np.ones_like(counts), where=mean > 0)
         return np.asarray(counts * np.sqrt(np.log(np.maximum(lift, 1.0))))
-
-    def _term_columns(self) -> tuple[NDArray[np.int64], int]:
-        return self.columns_, self.n_features_in_
-
-    def _term_names(self) -> "Terms | None":
-        if self.words_ is None:
-            return None
-        return {column: word for column, word in zip(self.columns_.tolist(), self.words_, strict=True) if word}
 
     @property
     def _n_features_out(self) -> int:
@@ -580,49 +440,6 @@ def _is_text_column(X: Any) -> "TypeIs[TextColumn]":
         return True
     is_column = isinstance(X, list | tuple) or len(getattr(X, "shape", ())) == 1
     return is_column and is_text_collection(X) and isinstance(next(iter(X), None), str | bytes)
-
-
-def _vocabulary_settings(X: object) -> VocabularySettings | None:
-    """Return the vocabulary settings of a store, or None if it has none."""
-    settings = getattr(X, "provenance", {}).get("vocabulary")
-    return VocabularySettings.from_record(settings) if settings else None
-
-
-def _counting_rule(model: Topics) -> tuple[Any, ...]:
-    """Return what determines the counts of a text: weighting, hashing or tokens."""
-    settings, names = model.vocabulary_settings_, ("ngram_range", "lowercase", "tokenizer", "normalize")
-    return model.tf, model.hashing_, settings and tuple(getattr(settings, name) for name in names)
-
-
-def _join_columns(first: Topics, second: Topics) -> tuple[Topics, tuple[IntArray, IntArray]]:
-    """Return a copy of a model with the columns of two, and the positions of the columns of each."""
-    merged = copy(first)
-    names, other_names = (
-        dict(zip(model.columns_.tolist(), model.words_ or [], strict=False)) for model in (first, second)
-    )
-    common = names.keys() & other_names.keys()
-    n_shared = len(set(names.values()) & set(other_names.values()))
-    is_same = first.hashing_ is not None or (
-        n_shared == len(common) and all(names[column] == other_names[column] for column in common)
-    )
-    if is_same and first.n_features_in_ == second.n_features_in_:
-        merged.columns_ = np.union1d(first.columns_, second.columns_)
-        if first.words_ is not None:
-            merged.words_ = [names.get(column) or other_names.get(column, "") for column in merged.columns_.tolist()]
-        columns = merged.columns_
-        return merged, (np.searchsorted(columns, first.columns_), np.searchsorted(columns, second.columns_))
-    if first.hashing_ is not None or first.words_ is None or second.words_ is None:
-        raise ValueError(
-            f"other has {second.n_features_in_} columns, but must have the {first.n_features_in_} of this model, or "
-            "both need names: fit them with terms="
-        )
-    # Further words get further columns.
-    merged.words_ = list(dict.fromkeys(first.words_ + second.words_))
-    n_new = len(merged.words_) - len(first.words_)
-    merged.columns_ = np.append(first.columns_, first.n_features_in_ + np.arange(n_new))
-    merged.n_features_in_ += n_new
-    numbers = {word: number for number, word in enumerate(merged.words_)}
-    return merged, (np.arange(len(first.words_)), np.array([numbers[word] for word in second.words_]))
 
 
 def _weigh_block(rows: Rows, *, weighting: Weighting) -> CSRRows:

@@ -1,5 +1,6 @@
 """Topics of two texts as one model: matched by their words, and summed."""
 
+from copy import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -92,3 +93,72 @@ def merge_topics(
     seen = first.n_documents + second.n_documents
     frequency = (first.document_frequency + second.document_frequency) * (n_rows / seen)
     return sums, axes, np.log((1 + n_rows) / (1 + frequency)) + 1
+
+
+def merge_models(first: Any, second: Any, min_cosine: float) -> Any:
+    """Return the Topics of the documents of two Topics; rows of the second are numbered after those of the first."""
+    rule, expected = _counting_rule(second), _counting_rule(first)
+    if rule != expected:
+        raise ValueError(
+            f"other counts words by {rule}, but must count them by {expected}: fit it with the same tf and the "
+            "same tokenizer or hashing"
+        )
+    merged, positions = _join_columns(first, second)
+    placed: list[PlacedTopics] = []
+    texts: dict[int, str] = {}
+    for model, columns, offset in zip((first, second), positions, (0, first.n_documents_), strict=True):
+        rows = np.where(model.document_rows_ < 0, -1, model.document_rows_ + offset)
+        shares = model.topic_shares_ * model.n_documents_
+        sums = TopicSums(model.components_, shares, model.document_cosines_, rows)
+        axes = TopicAxes(model.axes_, model.singular_values_, model.rotation_)
+        n_columns = len(merged.columns_)
+        placed.append(PlacedTopics.from_arrays(sums, axes, model.idf_, model.n_documents_, columns, n_columns))
+        for topic, own in zip(rows.tolist(), model.document_texts_ or [], strict=False):
+            texts.update(zip(topic, own, strict=False))
+    n_rows = first.n_documents_ + second.n_documents_
+    sums, axes, merged.idf_ = merge_topics(placed[0], placed[1], n_rows, first.n_top_documents, min_cosine)
+    merged.singular_values_ = axes.singular_values
+    merged._set_topics(axes, sums, n_rows, np.arange(len(sums.share)))  # noqa: SLF001
+    has_texts = first.document_texts_ is not None and second.document_texts_ is not None
+    lists = (
+        [[texts[row] for row in topic if row >= 0] for topic in merged.document_rows_.tolist()] if has_texts else None
+    )
+    merged.document_texts_, merged.n_passes_ = lists, max(first.n_passes_, second.n_passes_)
+    return merged
+
+
+def _counting_rule(model: Any) -> tuple[Any, ...]:
+    """Return what determines the counts of a text: weighting, hashing or tokens."""
+    settings, names = model.vocabulary_settings_, ("ngram_range", "lowercase", "tokenizer", "normalize")
+    return model.tf, model.hashing_, settings and tuple(getattr(settings, name) for name in names)
+
+
+def _join_columns(first: Any, second: Any) -> tuple[Any, tuple[IntArray, IntArray]]:
+    """Return a copy of a model with the columns of two, and the positions of the columns of each."""
+    merged = copy(first)
+    names, other_names = (
+        dict(zip(model.columns_.tolist(), model.words_ or [], strict=False)) for model in (first, second)
+    )
+    common = names.keys() & other_names.keys()
+    n_shared = len(set(names.values()) & set(other_names.values()))
+    is_same = first.hashing_ is not None or (
+        n_shared == len(common) and all(names[column] == other_names[column] for column in common)
+    )
+    if is_same and first.n_features_in_ == second.n_features_in_:
+        merged.columns_ = np.union1d(first.columns_, second.columns_)
+        if first.words_ is not None:
+            merged.words_ = [names.get(column) or other_names.get(column, "") for column in merged.columns_.tolist()]
+        columns = merged.columns_
+        return merged, (np.searchsorted(columns, first.columns_), np.searchsorted(columns, second.columns_))
+    if first.hashing_ is not None or first.words_ is None or second.words_ is None:
+        raise ValueError(
+            f"other has {second.n_features_in_} columns, but must have the {first.n_features_in_} of this model, or "
+            "both need names: fit them with terms="
+        )
+    # Further words get further columns.
+    merged.words_ = list(dict.fromkeys(first.words_ + second.words_))
+    n_new = len(merged.words_) - len(first.words_)
+    merged.columns_ = np.append(first.columns_, first.n_features_in_ + np.arange(n_new))
+    merged.n_features_in_ += n_new
+    numbers = {word: number for number, word in enumerate(merged.words_)}
+    return merged, (np.arange(len(first.words_)), np.array([numbers[word] for word in second.words_]))
