@@ -364,7 +364,8 @@ def block_tasks(
     """Return a graph and its merge tree; one task per block group reads the group and calls the function."""
     graph: Graph = {}
     # Optimized together, so that streams of one source share the tasks that read it.
-    for array in dask.optimize(*arrays):
+    is_local = all(get_annotation(array, IN_MEMORY) for array in arrays)  # nothing to optimize
+    for array in arrays if is_local else dask.optimize(*arrays):
         graph.update(get_array_nodes(array))
     shared = f"shared-{name}"
     graph[shared] = shared_node(shared, function)

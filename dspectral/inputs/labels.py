@@ -3,7 +3,6 @@
 import math
 import warnings
 from collections.abc import Hashable, Sequence
-from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -13,14 +12,11 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import column_or_1d
 
-from dspectral.engine import Blocks, as_dask_rows, is_lazy, map_rows
+from dspectral.engine import as_dask_rows, is_lazy, map_rows
 from dspectral.engine.around.memory import PassMemory, check_memory
-from dspectral.engine.blocks import iterate_slices
 from dspectral.engine.summary import MemoryEstimate
 from dspectral.inputs.rows import get_row_dtype, validate_rows
-from dspectral.inputs.sequences import as_memory_blocks
 from dspectral.linalg.block_sums import check_indicator
-from dspectral.linalg.sparse_products import to_canonical_csr
 from dspectral.types import (
     CheckedRows,
     CSRRows,
@@ -250,25 +246,16 @@ def pair_with_labels(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) 
         raise ValueError(f"y has {n_labeled} rows, but must have {n_rows}, the number of documents of X")
     if n_labels < 1:
         raise ValueError("y has no columns, but must have at least one label")
-    words = as_dask_rows(X)
+    words: Any = X
     if is_lazy(X) or is_lazy(label_matrix):
-        labels = as_dask_rows(label_matrix)
+        words, label_matrix = as_dask_rows(X), as_dask_rows(label_matrix)
         # Labels are rechunked like the words, whose blocks are larger.
-        labels = labels if labels.chunks[0] == words.chunks[0] else labels.rechunk({0: words.chunks[0]})
-        return LabeledStreams(words, labels, n_rows, n_words, n_labels, get_row_dtype(X.dtype))
-    split = partial(_split_rows, sizes=words.chunks[0])
-    return LabeledStreams(
-        split(cast("Rows", X)), split(label_matrix), n_rows, n_words, n_labels, get_row_dtype(X.dtype)
-    )
+        if label_matrix.chunks[0] != words.chunks[0]:
+            label_matrix = label_matrix.rechunk({0: words.chunks[0]})
+    return LabeledStreams(words, label_matrix, n_rows, n_words, n_labels, get_row_dtype(X.dtype))
 
 
 def validate_documents(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     """Validate documents (n, d); a store is returned unchanged, with its labels."""
     checked = validate_rows(estimator, X, reset=reset)
     return X if hasattr(X, "labels") else checked
-
-
-def _split_rows(X: Rows, sizes: tuple[int, ...]) -> Blocks:
-    """Split in-memory rows into blocks of the given sizes."""
-    X = to_canonical_csr(X) if is_sparse(X) else X
-    return as_memory_blocks(list(iterate_slices(X, sizes)))

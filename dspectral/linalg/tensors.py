@@ -16,6 +16,8 @@ MAX_OVERLAP = 0.3
 """Inner product of two vectors of a round above which the one of smaller weight is left for a later round."""
 SINGLE_TOLERANCE, DOUBLE_TOLERANCE = 1e-4, 1e-6
 """Largest entry of a converged step, in single precision and in double."""
+N_DOUBLE_STEPS = 4
+"""Maximum number of steps in double precision after those in single precision of a batch."""
 
 
 def joint_diagonalize(
@@ -137,7 +139,7 @@ class DeflatedTensor(NamedTuple):
 
 def normalize_rows(X: Doubles) -> Doubles:
     """Scale each row to length 1; rows of zeros stay zero. Shapes: `X` (n, k); returns (n, k)."""
-    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    lengths = np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]
     return np.asarray(X / np.where(lengths > 0, lengths, 1.0))
 
 
@@ -244,7 +246,7 @@ def check_tensor(T: Doubles) -> Doubles:
 
 
 def batched_power_method(
-    T: Doubles, *, starts: int = 32, iterations: int = 12, polish: int = 40, seed: int = 0
+    T: Doubles, *, starts: int = 32, iterations: int = 12, polish: int = 20, seed: int = 0
 ) -> OrthogonalCP:
     """Return the rank-one terms in rounds of up to 16 separated fixed points with at least half of the largest weight.
 
@@ -268,7 +270,7 @@ def batched_power_method(
         U = _iterate_to_convergence(
             remainder,
             _iterate_to_convergence(remainder, U, polish, SINGLE_TOLERANCE, rough),
-            polish,
+            N_DOUBLE_STEPS,
             DOUBLE_TOLERANCE,
         )
         # Separate vectors may have converged to the same term.

@@ -205,13 +205,6 @@ def test_lazy_labels_that_are_no_dask_array_are_not_read():
             use()
 
 
-def test_rows_and_labels_in_memory_are_cut_alike():
-    streams = pair_with_labels(sparse.csr_array(np.eye(3, dtype=np.float32)), np.ones((3, 2), dtype=int))
-    assert streams.dtype == np.float32
-    assert [len(streams.words.items), len(streams.labels.items)] == [1, 1]
-    assert streams.labels.read(streams.labels.items[0]).shape == (3, 2)
-
-
 def test_an_integer_is_its_own_seed_and_none_is_another_each_time():
     assert resolve_seed(0) == 0
     assert resolve_seed(np.uint32(2**32 - 1)) == 2**32 - 1

@@ -169,7 +169,7 @@ def add_scales(odds: FloatArray, truth: FloatArray, scales: NDArray[np.float64])
             shift_step, scale_step = (h11 * g0 - h01 * g1) / determinant, (h00 * g1 - h01 * g0) / determinant
             step_divisor = max(1.0, abs(shift_step), abs(scale_step) / 0.3)
             shift, scale = shift - shift_step / step_divisor, scale - scale_step / step_divisor
-            if abs(shift_step) + abs(scale_step) < 1e-3:
+            if abs(shift_step) + abs(scale_step) < 1e-2:
                 break
         scales[label, 0], scales[label, 1] = shift, scale
 

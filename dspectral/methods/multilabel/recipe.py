@@ -12,7 +12,7 @@ TensorMethod = Literal["auto", "power", "batches", "diagonalise"]
 N_STATES = 50
 """Number of states for ``"auto"``."""
 CANDIDATES = tuple(
-    ScoringWeights(odds_alpha, weight, 3.0) for weight in (5.0, 200.0) for odds_alpha in (0.2, 0.1, 0.05, 0.4, 0.02)
+    ScoringWeights(odds_alpha, weight, 3.0) for weight in (5.0, 200.0) for odds_alpha in (0.2, 0.07, 0.4, 0.02)
 ) + tuple(ScoringWeights(0.2, weight, 3.0, states) for states in (1.0, 0.5, 0.75) for weight in (5.0, 200.0))
 """Candidates of model selection, in order of preference on ties."""
 

@@ -52,8 +52,15 @@ class FirstMoments(NamedTuple):
     def estimate_block_memory(
         cls, block: BlockSize, *, sketch: Callable[[Rows], WordSketch], rank: int, **_settings: object
     ) -> MemoryEstimate:
-        """Return how much of rows is worth the summary of a block."""
-        return MemoryEstimate(0, 0, get_memory_estimate(sketch, block).block + 2 * 4 * rank * block.n_columns)
+        """Return the memory estimate of the sketch, the counts and the range; the sample is bounded."""
+        estimate = get_memory_estimate(sketch, block)
+        label_range = 4 * rank * block.n_columns
+        summary = label_range + 16 * block.n_columns + 8 * block.n_other_columns
+        return estimate._replace(
+            summary=estimate.summary + summary,
+            work=estimate.work + summary,
+            block=estimate.block + 2 * label_range,
+        )
 
     @classmethod
     def from_block(
@@ -108,6 +115,15 @@ class SecondMoments(NamedTuple):
     pairs: float
     triples: float
     gram_directions: FloatArray
+
+    @classmethod
+    def estimate_block_memory(
+        cls, block: BlockSize, *, whitening: FloatArray, directions: FloatArray, **_settings: object
+    ) -> MemoryEstimate:
+        """Return the memory estimate: both moments, the product, and the whitened rows in two precisions."""
+        k = whitening.shape[1]
+        summary = 8 * (k**2 + k**2 * (k + 1) // 2) + 4 * directions.size
+        return MemoryEstimate(summary, summary + block.n_rows * (k + directions.shape[1]) * 16)
 
     @classmethod
     def from_block(

@@ -12,7 +12,7 @@ from dspectral.datasets import labeled_counts
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.engine import event_listener
 from dspectral.engine.around.events import PassStarted
-from dspectral.engine.summary import BlockSize, get_memory_estimate
+from dspectral.engine.summary import BlockSize, get_memory_estimate, get_nbytes
 from dspectral.linalg.tensors import symmetric_tensor_from_pairs
 from dspectral.methods.multilabel.summaries import FirstMoments, SecondMoments
 
@@ -75,9 +75,10 @@ def test_the_first_pass_joins_small_blocks_and_finds_the_same(tmp_path):
         exclude_self_pairs=True,
         rank=8,
     )
-    need = get_memory_estimate(of, BlockSize(60, 3000, 4, True))
+    need = get_memory_estimate(of, BlockSize(60, 3000, 4, True, labels.shape[1]))
     alone = of(store.counts.blocks[0].compute(), store.labels.blocks[0].compute())
-    assert need[:3] == (0, 0, 2 * (alone.sketch.product.nbytes + alone.label_range.nbytes))
+    assert need.block == 2 * (alone.sketch.product.nbytes + alone.label_range.nbytes)
+    assert need.work >= need.summary == get_nbytes(alone._replace(sample=None))
     heard = []
     with event_listener(lambda event: heard.append(event) if isinstance(event, PassStarted) else None):
         joined = summarize(store, store.labels, summarize_block=of)
