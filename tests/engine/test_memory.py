@@ -3,7 +3,9 @@
 import dask
 import numpy as np
 import pytest
+from dask.sizeof import sizeof
 from distributed import Client
+from scipy import sparse
 
 from dspectral import SketchedPCA
 from dspectral.decomposition import FrequentDirections
@@ -104,3 +106,9 @@ def test_this_process_may_have_what_its_control_group_leaves(tmp_path, monkeypat
     assert get_local_memory_limit() == pytest.approx(get_resident_bytes() + 2_000_000, abs=1_000_000)
     limit.write_text("max")
     assert get_local_memory_limit() > get_resident_bytes()
+
+
+@pytest.mark.parametrize("make", [sparse.csr_array, sparse.csc_array, sparse.csr_matrix])
+def test_dask_counts_the_bytes_of_sparse_blocks(make):
+    block = make(np.eye(500))
+    assert sizeof(block) >= block.data.nbytes + block.indices.nbytes + block.indptr.nbytes
