@@ -27,7 +27,8 @@ from dspectral.exploring.findings import (
     StageTimer,
     get_default_min_count,
 )
-from dspectral.exploring.frequent_words import FrequentWords, describe_documents, find_function_words
+from dspectral.exploring.frequent_words import FrequentWords, describe_documents
+from dspectral.exploring.function_words import MIN_SCORE, score_function_words
 from dspectral.exploring.groups import DocumentGroups, compute_topics_by, read_groups
 from dspectral.exploring.page import Exploration
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
@@ -388,7 +389,9 @@ def _add_topics(
 ) -> None:
     """Add topics and documents, or the reason why there are none."""
     pairs = words.corpus.provenance["corpus"]["tokens"] == CHARACTERS
-    is_function, exploration.language = find_function_words(words)
+    with stages.measure("Find function words", TOKENS):
+        scores, exploration.language = score_function_words(words)
+    is_function = scores > MIN_SCORE
     n_distinct = store.n_rows - exploration.n_repeated
     exploration.function_words = [words.words[i] for i in np.flatnonzero(is_function).tolist()]
     topics, n_usable = steps.make_topic_model(
@@ -418,7 +421,11 @@ def _add_topics(
     with stages.measure("Read the documents of the page", TEXT):
         exploration.documents = steps.read_texts(words, topics, *document_choice, text, mapped)
     with stages.measure("Order the topics", ROWS):
-        exploration.topics = steps.describe_topics(store, topics, exploration.documents, words.words, n_distinct)
+        exploration.topics, n_hidden = steps.describe_topics(
+            store, topics, exploration.documents, words.words, scores, n_distinct
+        )
     if groups is not None:
         with stages.measure("Compute the topics of each group", ROWS):
             exploration.topics_by = compute_topics_by(store, topics, groups)
+    if n_hidden:
+        exploration.missing["function words"] = f"{n_hidden} topics of function words"

@@ -112,7 +112,8 @@ class Exploration:
     masked : dict of str to int
         Number of parts of the text that were masked, by rule of ``clean``.
     function_words : list of str
-        Words that are not words of topics: those of the lists of stop words of its languages.
+        Words that are not words of topics: those of a list of stop words of the language, or words whose neighbors
+        are as diverse as random words of the text.
     language : str
         Languages whose lists of stop words were used; empty if there is none.
     n_repeated : int

@@ -63,6 +63,8 @@ def find_nearest_words(
 
 
 N_RANKS = 300
+MAX_TOPIC_SCORE = 0.0
+"""Mean score of function words above which a topic is not shown."""
 MAX_DF_CANDIDATES = (0.1, 0.2, 0.5)
 """Candidate values of max_df: the first one that keeps most words is used."""
 MAX_MIN_DF = 5
@@ -223,19 +225,31 @@ def _select_distinct(
 
 
 def describe_topics(
-    store: CountStore, topics: Topics, documents: ExploredDocuments, vocabulary: list[str], n_distinct: int
-) -> list[ExploredTopic]:
-    """Return the topics with words in descending order of share times coherence, so that vague topics come last."""
-    descriptions = []
+    store: CountStore,
+    topics: Topics,
+    documents: ExploredDocuments,
+    vocabulary: list[str],
+    scores: NDArray[np.float64],
+    n_distinct: int,
+) -> tuple[list[ExploredTopic], int]:
+    """Return the topics with words, and the number of topics of function words left out.
+
+    Topics are in descending order of share times coherence, so that vague topics come last.
+    """
+    descriptions, n_hidden = [], 0
+    score_by_word = dict(zip(vocabulary, scores.tolist(), strict=True))
     shares = (topics.topic_shares_ * store.n_rows / n_distinct).tolist()
     fitted = zip(topics.top_words(), shares, topics.top_documents(), strict=True)
     for number, (words, share, typical) in enumerate(fitted):
         rows = [document.row for document in typical]
-        if words:
+        if words and np.mean([score_by_word[word] for word in words[:8]]) > MAX_TOPIC_SCORE:
+            n_hidden += 1
+        elif words:
             excerpts = _select_distinct(rows, documents.texts, words, max_overlap=0.5)[:N_TYPICAL]
             descriptions.append(ExploredTopic(number, words, share, rows, excerpts))
-    coherence = measure_coherence(store, topics, vocabulary)
-    return sorted(descriptions, key=lambda topic: -topic.share * max(MIN_COHERENCE, coherence[topic.number]))
+    coherence = dict(zip(range(topics.n_topics), measure_coherence(store, topics, vocabulary), strict=True))
+    descriptions.sort(key=lambda topic: -topic.share * max(MIN_COHERENCE, coherence[topic.number]))
+    return descriptions, n_hidden
 
 
 def measure_coherence(store: CountStore, topics: Topics, vocabulary: list[str]) -> list[float]:

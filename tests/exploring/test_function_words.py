@@ -2,14 +2,36 @@ import numpy as np
 import pytest
 
 from dspectral import Texts, build_corpus
-from dspectral.exploring.frequent_words import FrequentWords, find_function_words
+from dspectral.exploring.frequent_words import FrequentWords
+from dspectral.exploring.function_words import MIN_SCORE, NeighborSets, score_function_words
+from dspectral.types import Sentences
 
 
-def test_a_text_without_a_list_has_no_function_words(tmp_path):
-    corpus = build_corpus(Texts(["kaka lele", "momo kaka"] * 20), str(tmp_path / "corpus"))
-    is_function, language = find_function_words(FrequentWords.from_corpus(corpus, min_count=1, n_words=50))
+def test_words_with_diverse_neighbors_are_function_words(tmp_path):
+    """Half of the tokens are five particles between random nouns, each of which has its own two companions."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(4000):
+        nouns = rng.integers(1200, size=4)
+        particles = rng.integers(5, size=4)
+        lines.append(" ".join(f"p{p}x n{n}y n{n}z" for p, n in zip(particles, nouns, strict=True)))
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    words = FrequentWords.from_corpus(build_corpus(path, tmp_path / "corpus"), min_count=1, n_words=5000)
+    scores, language = score_function_words(words)
     assert language == ""
-    assert not is_function.any()
+    found = {words.words[i] for i in np.flatnonzero(scores > MIN_SCORE)}
+    assert found == {f"p{i}x" for i in range(5)}
+
+
+def test_sets_of_neighbors_do_not_depend_on_blocks():
+    ids = np.random.default_rng(1).integers(50, size=400).astype(np.int32)
+    offsets = np.arange(0, 401, 8)
+    whole = NeighborSets.from_block(Sentences(ids, offsets), n_words=20)
+    first = NeighborSets.from_block(Sentences(ids[:160], offsets[:21]), n_words=20)
+    second = NeighborSets.from_block(Sentences(ids[160:], offsets[20:] - 160), n_words=20)
+    for a, b in zip(whole, first.merge(second), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(
@@ -24,9 +46,9 @@ def test_words_of_a_list_are_function_words_of_a_text_in_its_language(language, 
     path.write_text(f"{sentence}\n" * 20, encoding="utf-8")
     corpus = build_corpus(path, tmp_path / "corpus", lowercase=True)
     words = FrequentWords.from_corpus(corpus, min_count=1, n_words=5000)
-    is_function, found = find_function_words(words)
+    scores, found = score_function_words(words)
     assert found == language
-    function_words = {words.words[i] for i in np.flatnonzero(is_function)}
+    function_words = {words.words[i] for i in np.flatnonzero(scores > MIN_SCORE)}
     content_words = {"house", "king", "town", "haus", "kaisers", "stadt"}
     assert function_words == set(sentence.lower().split()) - content_words
 
@@ -39,8 +61,8 @@ def test_every_language_of_a_mixed_text_has_its_list(tmp_path):
         texts = [(french if i % share == 0 else english).format(f"noun{i % 83}", f"thing{i % 71}") for i in range(400)]
         corpus = build_corpus(Texts(texts), str(tmp_path / f"{share}.zarr"), min_count=1)
         words = FrequentWords.from_corpus(corpus, min_count=1, n_words=1000)
-        is_function, language = find_function_words(words)
-        listed = {words.words[i] for i in np.flatnonzero(is_function)}
+        scores, language = score_function_words(words)
+        listed = {words.words[i] for i in np.flatnonzero(scores > MIN_SCORE)}
         assert language == expected
         assert "monday" in listed
         assert ("lundi" in listed) == (share == 10)
