@@ -50,8 +50,6 @@ CONSTANTS = {
     "VectorQuantizer.batch_size": ("dspectral.methods.hmm.quantizer", "BATCH_FRAMES"),
     "VectorQuantizer.n_init": ("dspectral.methods.hmm.quantizer", "N_KMEANS_STARTS"),
     "AnchorHMM.n_clusters": ("dspectral.methods.hmm.anchor.points", "N_CLUSTERS"),
-    "AnchorHMM.context": ("dspectral.methods.hmm.anchor.points", "CONTEXT"),
-    "AnchorHMM.smoothing": ("dspectral.methods.hmm.anchor.points", "SMOOTHING"),
     "AnchorHMM.n_dimensions": ("dspectral.methods.hmm.anchor.estimator", "N_DIMENSIONS"),
     "MomentMultiLabelClassifier.solver": ("dspectral.methods.multilabel.passes", "SOLVER"),
     "MomentMultiLabelClassifier.sketch_size": ("dspectral.methods.multilabel.passes", "SKETCH_SIZE"),
@@ -394,8 +392,8 @@ def latent_tags(folder: Path) -> Iterator[Case]:
     of_contexts: dict[str, Any] = {"spelling": 0.0, "min_count": 4}
     anchor: dict[str, dict[str, Any]] = {
         "clusters": {**of_contexts, "n_clusters": 8, "polish": 3, "transition_iter": 2},
-        "cca": {**of_contexts, "reduction": "cca", "sweeps": 0, "context": "bag"},
-        "svd": {**of_contexts, "reduction": "svd", "sweeps": 0, "smoothing": 1.0, "decoding": "viterbi"},
+        "cca": {**of_contexts, "reduction": "cca", "sweeps": 0},
+        "svd": {**of_contexts, "reduction": "svd", "sweeps": 0, "decoding": "viterbi"},
         "random": {**of_contexts, "reduction": "random", "n_dimensions": 12, "transform": "log", "sweeps": 2},
         "spelled": {"spelling": 0.5, "min_count": 6, "n_clusters": 8, "polish": 1, "decoding": "viterbi"},
     }

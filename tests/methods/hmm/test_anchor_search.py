@@ -122,18 +122,16 @@ def distances(rows):
     return np.linalg.norm(rows[:, None] - rows[None], axis=2)
 
 
-def dense_contexts(near, context):
+def dense_contexts(near):
     pairs = near.pairs.concatenate().toarray()
     left = np.column_stack([pairs.T, near.counts - pairs.sum(axis=0)])
     right = np.column_stack([pairs, near.counts - pairs.sum(axis=1)])
-    return left + right if context == "bag" else np.column_stack([left, right])
+    return np.column_stack([left, right])
 
 
-@pytest.mark.parametrize("context", ["list", "bag"])
 @pytest.mark.parametrize("transform", ["sqrt", "none"])
-def test_each_reduction_is_the_projection_it_says(near, context, transform, monkeypatch):
-    monkeypatch.setattr(points, "CONTEXT", context)
-    counts = dense_contexts(near, context)
+def test_each_reduction_is_the_projection_it_says(near, transform):
+    counts = dense_contexts(near)
     t = np.sqrt if transform == "sqrt" else np.asarray
     rows = t(counts) / t(counts.sum(axis=1))[:, None]
     _, _, directions = np.linalg.svd(np.sqrt(near.counts)[:, None] * rows, full_matrices=False)

@@ -19,10 +19,6 @@ from dspectral.types import CSRRows, Doubles, Int32s, Int64s
 Reduction: TypeAlias = Literal["clusters", "cca", "svd", "random"]
 N_CLUSTERS = 30
 """Clusters of neighbors, for ``reduction="clusters"``."""
-CONTEXT: Literal["list", "bag"] = "list"
-"""Whether left and right neighbors are counted separately ("list") or together ("bag")."""
-SMOOTHING = 0.0
-"""Number of pseudo-tokens with average contexts added to each word."""
 MAX_ENDING = 3
 """Maximum number of letters of an ending."""
 ROUNDING = 1e-20
@@ -214,8 +210,7 @@ class NeighborCounts(NamedTuple):
         following, preceding = self.pairs.times(groups)
         before = sparse.hstack([preceding, first], format="csr")
         after = sparse.hstack([following, last], format="csr")
-        sides = before + after if CONTEXT == "bag" else sparse.hstack([before, after], format="csr")
-        counts = sparse.csr_array(sides)
+        counts = sparse.csr_array(sparse.hstack([before, after], format="csr"))
         counts.eliminate_zeros()
         return counts
 
@@ -231,16 +226,11 @@ def compute_word_points(
     """Return a point for each type from its contexts and, weighted by ``spelling``, its spelling features."""
     parts = [(compute_context_points(neighbor_counts, recipe, n_dimensions, random_state), 1.0)]
     if features is not None:
-        parts.append(
-            (
-                compute_spelling_points(features, neighbor_counts.counts, 2 * n_dimensions, random_state),
-                spelling,
-            )
-        )
+        marks = compute_spelling_points(features, neighbor_counts.counts, 2 * n_dimensions, random_state)
+        parts.append((marks, spelling))
     points = join_points(parts, neighbor_counts.counts, n_dimensions)
-    # Points have mean 0 over tokens, so shrinkage to the mean is a multiplication. The floor of 1 avoids 0 / 0.
-    shrunk = neighbor_counts.counts / np.maximum(neighbor_counts.counts + SMOOTHING, 1.0)
-    return np.asarray(points * shrunk[:, None])
+    # Points have mean 0 over tokens, which is the point of a type without tokens.
+    return np.where(neighbor_counts.counts[:, None] > 0, points, 0.0)
 
 
 def compute_context_points(
