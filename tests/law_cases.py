@@ -11,7 +11,6 @@ from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import AllRows, GramProduct, Moments, RowFactor
 from dspectral.decomposition.nystrom import NystromSketch
-from dspectral.decomposition.random_range import RandomRange
 from dspectral.exploring.function_words import N_BUCKETS, NeighborSets
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
 from dspectral.methods.hmm.inference import HiddenMarkov
@@ -164,7 +163,6 @@ CASES = [
     case(GramProduct, (rows,), lambda n: 8 * (2 * D + D), factor=np.ones((D, 2))),
     case(GramProduct, (csr,), lambda n: 8 * (2 * D + D), " of CSR", factor=np.ones((D, 2))),
     case(GramProduct, (rows,), lambda n: 8 * (2 * D + D + 2), " centered", factor=np.ones((D, 2)), center=True),
-    case(RandomRange, (csr,), lambda n: 8 * (5 * D + D), size=5),
     case(
         NystromSketch,
         (rows,),

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import dspectral
-from dspectral.decomposition.moments import Moments
-from dspectral.decomposition.random_range import RandomRange
+from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.methods.lsi.local_regions import LocalSpaces
 from dspectral.methods.tmpca.levels import CollectedNodes
 from tests.law_cases import CASES, SKETCHES, SLACK
@@ -122,7 +121,8 @@ def test_a_summary_takes_no_more_bytes_than_its_class_states_however_many_rows_t
 def test_sparse_and_dense_rows_leave_the_same_summary_whatever_their_spectrum(size, data):
     X = data.draw(matrices())
     borders = data.draw(cuts(len(X)))
-    for of in (Moments.from_block, partial(RandomRange.from_block, size=size)):
+    factor = np.random.default_rng(0).standard_normal((X.shape[1], size))
+    for of in (Moments.from_block, partial(GramProduct.from_block, factor=factor)):
         first, *others = [of(block) for block in split(X, borders)]
         ours, theirs = first.merge(*others), of(sparse.csr_array(X))
         scale = float(np.sum(X**2)) + 1.0

@@ -11,7 +11,6 @@ from dspectral import SketchedPCA
 from dspectral.decomposition import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.nystrom import NystromSketch
-from dspectral.decomposition.random_range import RandomRange
 from dspectral.engine.around import memory
 from dspectral.engine.around.context import ProcessMemory
 from dspectral.engine.around.memory import (
@@ -79,7 +78,7 @@ def test_a_smaller_sketch_is_proposed_to_methods_that_have_one():
     assert suggest_sketch(SketchedPCA(30), 0.01) == suggest_sketch(None, 0.5) == []
 
 
-@pytest.mark.parametrize("summary", ["sketch", "gram", "product", "range", "nystrom"])
+@pytest.mark.parametrize("summary", ["sketch", "gram", "product", "nystrom"])
 def test_what_a_summary_says_that_it_needs_is_what_it_holds(summary):
     rows = np.random.default_rng(0).standard_normal((300, 500))
     factor = np.ones((500, 20))
@@ -87,7 +86,6 @@ def test_what_a_summary_says_that_it_needs_is_what_it_holds(summary):
         "sketch": (FrequentDirections.from_block, {"size": 50}),
         "gram": (Moments.from_block, {}),
         "product": (GramProduct.from_block, {"factor": factor}),
-        "range": (RandomRange.from_block, {"size": 30}),
         "nystrom": (
             NystromSketch.from_block,
             {"basis": np.ones((500, 30), dtype=np.float32), "probes": np.ones((500, 64))},

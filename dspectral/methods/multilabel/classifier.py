@@ -20,6 +20,7 @@ from dspectral.methods.multilabel.latent_states import LabelModel
 from dspectral.methods.multilabel.passes import (
     FirstPassResult,
     SecondPassResult,
+    em_pass,
     first_pass,
     label_pass,
     max_own_words,
@@ -286,7 +287,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         plain = leading._replace(directions=leading.directions[:, :0], own_words=leading.own_words[:0])
         model = label_pass(data, plain if settings.n_em_iter else leading, states, settings)
         for n_remaining in range(settings.n_em_iter - 1, -1, -1):
-            model = label_pass(data, plain if n_remaining else leading, states, settings, model)
+            model = em_pass(data, plain if n_remaining else leading, model, settings)
         return model
 
     def _set_states(self, model: LabelModel) -> IntArray:

@@ -7,8 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.decomposition.moments import Moments
-from dspectral.decomposition.random_range import RandomRange
+from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.spectrum import (
     GRAM_COLUMNS,
     Certificate,
@@ -18,8 +17,14 @@ from dspectral.decomposition.spectrum import (
 )
 from dspectral.engine import summarize
 from dspectral.inputs.labels import LabeledStreams
-from dspectral.linalg.dense import column_norms, eigh_descending, fix_signs, orthonormalize_columns
-from dspectral.linalg.panels import iter_panels
+from dspectral.linalg.dense import (
+    column_norms,
+    eigh_descending,
+    fix_signs,
+    leading_eigenpairs,
+    orthonormalize_columns,
+)
+from dspectral.linalg.panels import column_gram, inner_products, iter_panels
 from dspectral.linalg.tensors import (
     OrthogonalCP,
     batched_power_method,
@@ -59,6 +64,8 @@ MAX_OWN_WORDS = 2048
 """Maximum number of features of the linear model: words and directions."""
 MAX_COEFFICIENTS = 1 << 24
 """Maximum number of word coefficients for all labels (64 MiB in single precision)."""
+MARGIN = 64.0
+"""Eigenvalues above this multiple of rounding count towards the rank; the Nystrom formula divides by small values."""
 MIN_RESIDUAL_SHARE = 1e-3
 """Relative residual norm below which a column counts as linearly dependent."""
 DECOMPOSITIONS: dict[TensorMethod, Callable[..., OrthogonalCP]] = {
@@ -103,8 +110,7 @@ def first_pass(data: LabeledStreams, settings: Settings) -> FirstPassResult:
     """Return the leading directions of the second moment of words, and of their moment with the labels."""
     options = _solver_options(data, settings)
     if options.solver == "range":
-        n_columns = min(data.n_words, options.n_sketch_rows)
-        sketch: Callable[..., Any] = partial(RandomRange.from_block, size=n_columns, seed=settings.seed)
+        sketch: Callable[..., Any] = partial(GramProduct.from_block, factor=_draw_normals(data.n_words, options))
     else:
         sketch = block_summarizer(options, options.solver)
     # Directions are only needed if some words are not features.
@@ -189,12 +195,14 @@ def _whitening_axes(
 ) -> tuple[FloatArray, NDArray[np.float64], Certificate | None]:
     """Return eigenvectors (rows) and unnormalized eigenvalues of the second moment, and an error bound."""
     # The unbiased moment is A'A - D, with the diagonal D = diag(sum of the rows) of words paired with themselves. A
-    # Gram matrix gives it exactly, a random range multiplies by it, and a Frequent Directions sketch V diag(s) V' is
-    # corrected within its span, diag(s) - V' D V.
+    # Gram matrix or a product gives it exactly, and a Frequent Directions sketch V diag(s) V' is corrected within its
+    # span, diag(s) - V' D V.
     k, sketch = min(options.n_components, settings.n_states), moments.sketch
-    if isinstance(sketch, RandomRange):
+    if isinstance(sketch, GramProduct):
         # The bound is the rest of the trace; it only holds for a positive semidefinite moment, with its diagonal.
-        axes, values = sketch.leading(k, off_diagonal=sketch.total if settings.distinct else None)
+        Omega = _draw_normals(len(sketch.product), options)
+        product = sketch.product - sketch.total[:, None] * Omega if settings.distinct else sketch.product
+        axes, values = nystrom_eigenpairs(product, Omega, k)
         residual = max(0.0, sketch.energy - float(values.sum()))
         certificate = None if settings.distinct else Certificate(residual, residual / max(sketch.energy, 1e-300))
     elif settings.distinct and isinstance(sketch, Moments):
@@ -217,6 +225,29 @@ def _whitening_axes(
             f"n_states={k} must be at most {usable}, the number of independent directions of the words in X"
         )
     return axes[:k], values[:k], certificate
+
+
+def _draw_normals(n_words: int, options: SVDOptions) -> FloatArray:
+    """Return the factor Omega (d, l) of solver ``"range"``."""
+    size = n_words, min(n_words, options.n_sketch_rows)
+    return np.random.default_rng(options.seed).standard_normal(size, dtype=np.float32).astype(options.dtype, copy=False)
+
+
+def nystrom_eigenpairs(product: FloatArray, Omega: FloatArray, k: int) -> tuple[FloatArray, NDArray[np.float64]]:
+    """Return leading eigenvectors (rows) and eigenvalues of C from its product ``C Omega``, exact for rank below l.
+
+    The values are the positive eigenvalues of ``C Omega (Omega'C Omega)^+ Omega'C``. Tropp, Yurtsever, Udell and Cevher
+    2017, "Fixed-rank approximation of a positive-semidefinite matrix from streaming data". Shapes: `product, Omega`
+    (d, l); returns (k', d), (k',).
+    """
+    # With Y = C Omega and Omega'Y = V diag(v) V' the approximation is R R' for R = Y V / sqrt(v); the eigenpairs of
+    # the small R'R give those of R R'.
+    dtype, inner = product.dtype, inner_products((Omega,), product)
+    values, vectors = leading_eigenpairs((inner + inner.T) / 2, dtype, margin=MARGIN)
+    root = product @ (vectors / np.sqrt(values)).astype(dtype)
+    values, vectors = leading_eigenpairs(column_gram(root), dtype, k=k, margin=MARGIN)
+    axes = root @ (vectors / np.sqrt(values)).astype(dtype)
+    return fix_signs(np.ascontiguousarray(axes.T)), values
 
 
 def extend_directions(directions: FloatArray, gram_directions: FloatArray) -> FloatArray:
@@ -284,63 +315,60 @@ def second_pass(
 
 
 def label_pass(
-    data: LabeledStreams,
-    leading: FirstPassResult,
-    states: SecondPassResult,
-    settings: Settings,
-    before: LabelModel | None = None,
+    data: LabeledStreams, leading: FirstPassResult, states: SecondPassResult, settings: Settings
 ) -> LabelModel:
-    """Return the model with the labels of each state, or after one EM step from the model ``before``; one pass."""
-    # Third pass: for w_j = W u_j, E[y (w_j'x)^2] is a multiple of gamma_j. It is contracted document by document, so
-    # nothing of size L d^2 is formed. Cost: 2 (nnz of words + nnz of labels) k.
+    """Return the model with the labels of each state; one pass."""
+    # For w_j = W u_j, E[y (w_j'x)^2] is a multiple of gamma_j. It is contracted document by document, so nothing of
+    # size L d^2 is formed. Cost: 2 (nnz of words + nnz of labels) k.
+    squares = states.whitening.forward @ states.tensor.vectors.astype(data.dtype)
+    log_words = _smooth_words(states.words, leading, settings)
+    sums = _sum_states(data, leading, settings, "state-labels", log_words, states.weights, squares=squares)
+    return LabelModel(
+        log_words, states.weights, states.words, clip_to_simplex(sums.labels), *sums.regression_and_likelihood
+    )
+
+
+def em_pass(data: LabeledStreams, leading: FirstPassResult, before: LabelModel, settings: Settings) -> LabelModel:
+    """Return the model after one EM step from the model ``before``; one pass."""
     # E-step: p(j | x, y) proportional to pi_j prod_v mu_vj^(x_v) prod_l gamma_lj^(label_weight y_l), with mu and gamma
     # smoothed. M-step: pi, mu and gamma are the sums of the posteriors, of the words and of the labels under them,
     # divided by their totals, gamma with a pseudocount of 0.5. Invariant: without smoothing, label_weight and prior
     # the likelihood never decreases.
-    squares = log_labels = None
-    background = leading.document_frequency.astype(np.float64)
-    if before is None:
-        squares = states.whitening.forward @ states.tensor.vectors.astype(data.dtype)
-        log_words = smooth_logarithms(states.words.columns, background, settings.smoothing)
-        weights = states.weights
-    else:
-        log_words, weights = before.log_words, before.weights
-        if settings.label_weight:
-            log_labels = np.float32(settings.label_weight) * smooth_logarithms(
-                before.labels.columns.astype(np.float32),
-                leading.label_totals.astype(np.float64),
-                settings.smoothing,
-            )
+    log_labels = None
+    if settings.label_weight:
+        totals, distributions = leading.label_totals.astype(np.float64), before.labels.columns.astype(np.float32)
+        log_labels = np.float32(settings.label_weight) * smooth_logarithms(distributions, totals, settings.smoothing)
+    sums = _sum_states(data, leading, settings, "expectation", before.log_words, before.weights, log_labels=log_labels)
+    words, labels = clip_to_simplex(sums.words), clip_to_simplex(sums.labels, LABEL_PRIOR)
+    # An empty state keeps a finite log-weight.
+    weights = np.maximum(sums.weights / sums.weights.sum(), 1e-300)
+    return LabelModel(_smooth_words(words, leading, settings), weights, words, labels, *sums.regression_and_likelihood)
+
+
+def _smooth_words(words: Simplex, leading: FirstPassResult, settings: Settings) -> FloatArray:
+    """Return logarithms of word distributions (d, k) mixed with the corpus."""
+    return smooth_logarithms(words.columns, leading.document_frequency.astype(np.float64), settings.smoothing)
+
+
+def _sum_states(
+    data: LabeledStreams,
+    leading: FirstPassResult,
+    settings: Settings,
+    name: str,
+    log_words: FloatArray,
+    weights: NDArray[np.float64],
+    **parameters: Any,
+) -> StateStatistics:
+    """Run a pass of sums weighted by the states."""
     summarize_block = partial(
         StateStatistics.from_block,
         log_words=log_words,
         log_weights=np.log(weights),
         directions=leading.directions,
         own_words=leading.own_words,
-        log_labels=log_labels,
-        squares=squares,
         column_weights=leading.column_weights,
         use_counts=settings.counts,
         exclude_self_pairs=settings.distinct,
+        **parameters,
     )
-    name = "state-labels" if before is None else "expectation"
-    statistics = summarize(data.words, data.labels, summarize_block=summarize_block, name=name)
-    likelihood = statistics.log_likelihood / max(1, statistics.n_rows)
-    if before is None:
-        labels = clip_to_simplex(statistics.labels)
-        return LabelModel(
-            log_words,
-            weights,
-            states.words,
-            labels,
-            statistics.regression,
-            statistics.label_state_counts,
-            likelihood,
-        )
-    words, labels = clip_to_simplex(statistics.words), clip_to_simplex(statistics.labels, LABEL_PRIOR)
-    log_words = smooth_logarithms(words.columns, background, settings.smoothing)
-    # An empty state keeps a finite log-weight.
-    weights = np.maximum(statistics.weights / statistics.weights.sum(), 1e-300)
-    return LabelModel(
-        log_words, weights, words, labels, statistics.regression, statistics.label_state_counts, likelihood
-    )
+    return summarize(data.words, data.labels, summarize_block=summarize_block, name=name)

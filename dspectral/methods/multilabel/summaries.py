@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.decomposition.frequent_directions import FrequentDirections
-from dspectral.decomposition.moments import Moments
-from dspectral.decomposition.random_range import RandomRange
+from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.engine.summary import BlockSize, MemoryEstimate, add_fields, get_memory_estimate
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import check_indicator, compute_gram, sum_rows
@@ -26,7 +25,7 @@ from dspectral.methods.multilabel.documents import (
 )
 from dspectral.types import CSRRows, FloatArray, IntArray, Rows
 
-WordSketch: TypeAlias = FrequentDirections | Moments | RandomRange
+WordSketch: TypeAlias = FrequentDirections | Moments | GramProduct
 PANEL_ROWS = 1024
 """Rows of one panel of pairwise products."""
 NO_SAMPLE = SampleBounds(0, 0, 0.0)
@@ -318,6 +317,11 @@ class StateStatistics(NamedTuple):
             RegressionSums.from_block(*features, Y),
             np.concatenate([sparse_products.transpose_times(Y, P), P.sum(axis=0, keepdims=True)]),
         )
+
+    @property
+    def regression_and_likelihood(self) -> tuple[RegressionSums, FloatArray, float]:
+        """The sums of the linear model, the label counts of the states, and the mean log-likelihood."""
+        return self.regression, self.label_state_counts, self.log_likelihood / max(1, self.n_rows)
 
     def merge(self, *others: Self) -> Self:
         """Return the sums of all rows."""

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from dspectral import MomentMultiLabelClassifier
 from dspectral.datasets import labeled_counts, sample_labeled_documents
-from dspectral.decomposition.random_range import RandomRange
+from dspectral.decomposition.moments import GramProduct
 from dspectral.methods.multilabel import MultiLabelRecipe, held_out, latent_states, passes
 from dspectral.methods.multilabel.documents import (
     DocumentSample,
@@ -276,7 +276,7 @@ def test_states_score_the_labels_of_documents_that_were_drawn_from_states(depend
 def test_directions_are_found_by_documents_that_are_not_in_the_sample(documents):
     words, Y = documents
     given = {
-        "sketch": lambda rows: RandomRange.from_block(rows, size=5, seed=0),
+        "sketch": lambda rows: GramProduct.from_block(rows, factor=np.ones((N_WORDS, 5))),
         "use_counts": False,
         "exclude_self_pairs": False,
         "rank": 3,

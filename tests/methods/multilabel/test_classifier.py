@@ -12,7 +12,7 @@ from dspectral import MomentMultiLabelClassifier, write_counts
 from dspectral.datasets import sample_labeled_documents, state_parameters
 from dspectral.inputs.labels import pair_with_labels
 from dspectral.methods.multilabel import MultiLabelRecipe, passes
-from dspectral.methods.multilabel.passes import first_pass, label_pass, second_pass
+from dspectral.methods.multilabel.passes import em_pass, first_pass, label_pass, second_pass
 from dspectral.methods.multilabel.recipe import Settings
 from dspectral.metrics import document_auc
 
@@ -106,7 +106,7 @@ def test_a_state_that_no_document_is_in_stays_out_of_the_way(small):
     model = label_pass(data, leading, states, settings)
     log_words = model.log_words.copy()
     log_words[:, 1] = -30.0  # whatever a document says, it is in another state
-    polished = label_pass(data, leading, states, settings, model._replace(log_words=log_words))
+    polished = em_pass(data, leading, model._replace(log_words=log_words), settings)
     # else its words, which are uniform now, would draw documents in the next pass
     assert 0 < polished.weights[1] < 1e-30
     assert np.isfinite(polished.log_words).all()

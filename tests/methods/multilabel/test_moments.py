@@ -9,11 +9,12 @@ from scipy import sparse
 
 from dspectral import summarize, write_counts
 from dspectral.datasets import labeled_counts
-from dspectral.decomposition.random_range import RandomRange
+from dspectral.decomposition.moments import GramProduct
 from dspectral.engine import event_listener
 from dspectral.engine.around.events import PassStarted
 from dspectral.engine.summary import BlockSize, get_memory_estimate, get_nbytes
 from dspectral.linalg.tensors import symmetric_tensor_from_pairs
+from dspectral.methods.multilabel.passes import nystrom_eigenpairs
 from dspectral.methods.multilabel.summaries import FirstMoments, SecondMoments
 
 
@@ -70,7 +71,7 @@ def test_the_first_pass_joins_small_blocks_and_finds_the_same(tmp_path):
     store = write_counts(words, str(tmp_path / "store"), labels=labels)
     of = partial(
         FirstMoments.from_block,
-        sketch=partial(RandomRange.from_block, size=12),
+        sketch=partial(GramProduct.from_block, factor=np.ones((3000, 12), dtype=np.float32)),
         use_counts=True,
         exclude_self_pairs=True,
         rank=8,
@@ -107,3 +108,16 @@ def test_a_third_moment_of_single_words_is_that_of_double_ones_up_to_their_round
     T = symmetric_tensor_from_pairs(wide.third)
     assert narrow.third.dtype == np.float64
     np.testing.assert_allclose(symmetric_tensor_from_pairs(narrow.third), T, atol=3e-6 * np.abs(T).max())
+
+
+@pytest.mark.parametrize("k", [1, 3, 6])
+def test_eigenpairs_from_one_product_are_exact_for_a_low_rank_with_and_without_a_diagonal(k):
+    rng = np.random.default_rng(k)
+    low, diagonal = rng.standard_normal((60, k)) @ rng.standard_normal((k, 25)), np.linspace(1.0, 60.0, 25)
+    A, Omega = np.concatenate([low, np.diag(np.sqrt(diagonal))]), rng.standard_normal((25, 18))
+    for product in (low.T @ (low @ Omega), A.T @ (A @ Omega) - diagonal[:, None] * Omega):
+        axes, values = nystrom_eigenpairs(product, Omega, 8)
+        assert len(values) == k
+        np.testing.assert_allclose(values, np.linalg.svd(low, compute_uv=False)[:k] ** 2, rtol=1e-6)
+        np.testing.assert_allclose(low @ axes.T @ axes, low, atol=1e-6 * np.abs(low).max())
+        np.testing.assert_allclose(axes @ axes.T, np.eye(k), atol=1e-6)
