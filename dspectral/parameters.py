@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from dspectral.types import format_value
 
+R = TypeVar("R")
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 """Types of ``random_state``, as in scikit-learn."""
 MAX_INTEGER = 2**63 - 1
@@ -84,6 +85,13 @@ def check_option(name: str, value: object, options: Sequence[Any]) -> Any:
         if type(option) is (str if isinstance(value, str) else type(value)) and value == option:
             return option
     raise ValueError(f"{name}={format_value(value)} must be one of {', '.join(map(repr, options))}")
+
+
+def resolve_recipe(recipe: object, kind: type[R]) -> R:
+    """Return the recipe of an estimator; None is the one with the defaults of its class."""
+    if recipe is not None and not isinstance(recipe, kind):
+        raise TypeError(f"recipe={recipe!r:.60} must be of type {kind.__name__} or None")
+    return kind() if recipe is None else recipe
 
 
 def reject_foreign_arguments(

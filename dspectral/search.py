@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.utils import get_tags
 
 from dspectral import engine
+from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.topics.estimator import Topics
 from dspectral.parameters import check_integer, check_real
 from dspectral.store.blocks import IDS, TEXTS
@@ -213,13 +214,13 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10, *, words: float | No
     query = _normalize_query(model, points, query)
     store = _counted_rows(rows)
     if is_sparse(query) or isinstance(query, CountMatrix):
-        queries = _unit_rows(np.asarray(_compute(_compute_points(model, rows, query))))
+        queries = normalize_rows(np.asarray(_compute(_compute_points(model, rows, query)))).astype(np.float32)
         shared = _shared_words(store, query, words)
         return _search(rows, points, queries, [-1] * len(queries), n, shared)
     is_single = isinstance(query, str | Integral) or np.ndim(query) == int(isinstance(query, np.ndarray))
     items = [query] if is_single else list(query)
     excluded = [int(item) if isinstance(item, Integral) else -1 for item in items]
-    queries = _unit_rows(_query_points(model, rows, points, items))
+    queries = normalize_rows(_query_points(model, rows, points, items)).astype(np.float32)
     lists = _search(rows, points, queries, excluded, n, _shared_words(store, items, words))
     return lists[0] if is_single else lists
 
@@ -390,8 +391,3 @@ def _compute_points(model: Any, rows: Any, X: Any) -> Any:
         elif np.all((values := X.data[: X.nnz]) == np.round(values)):  # counts; weighted rows are not whole numbers
             X = weighting.apply(X)
     return transform(X)
-
-
-def _unit_rows(points: FloatArray) -> NDArray[np.float32]:
-    lengths = np.linalg.norm(points, axis=1, keepdims=True)
-    return np.asarray(points / np.where(lengths > 0, lengths, 1), dtype=np.float32)

@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dspectral.engine.around.events import format_pass_number
 from dspectral.quantities import format_bytes
-from dspectral.watch.history import CLIENT_SECONDS, FitHistory, FitState, PassState
+from dspectral.watch.history import CLIENT_SECONDS, FitHistory, FitState, PassState, format_clock
 
 MAX_CARDS = 4
 """Maximum number of fits with a card, the newest first."""
@@ -48,7 +47,7 @@ def card(record: FitHistory, root: FitState, now: float) -> str:
             *_describe_state(root, now),
             [
                 *_make_chips(members, root, newest),
-                *([("computing in the client", f"{work}, {_format_clock(seconds)}", "warm")] if work else []),
+                *([("computing in the client", f"{work}, {format_clock(seconds)}", "warm")] if work else []),
                 *_make_warnings(record, members, root),
             ],
             max(0, len(passes) - MAX_BARS),
@@ -74,17 +73,13 @@ def sort_passes(members: list[FitState]) -> list[PassState]:
 def _describe_state(root: FitState, now: float) -> tuple[str, str]:
     """Return the failure of a fit, or an empty text, and its state."""
     if root.is_running:
-        return "", f"running, {_format_clock(now - root.since)}"
+        return "", f"running, {format_clock(now - root.since)}"
     seconds = root.ended.seconds if root.ended else (root.until or now) - root.since
     if root.client_left:
-        return "client disconnected", f"after {_format_clock(seconds)}"
+        return "client disconnected", f"after {format_clock(seconds)}"
     if root.ended and root.ended.error:
         return root.ended.error, f"after {seconds:,.1f} s"
     return "", f"finished in {seconds:,.1f} s"
-
-
-def _format_clock(seconds: float) -> str:
-    return str(timedelta(seconds=int(seconds)))
 
 
 def _make_chips(members: list[FitState], root: FitState, state: PassState | None) -> list[tuple[str, str, str]]:
@@ -101,7 +96,7 @@ def _make_chips(members: list[FitState], root: FitState, state: PassState | None
             speeds += [f"{format_bytes(round(share * started.n_bytes))}/s"] if started.n_bytes else []
             chips.append(("speed", ", ".join(speeds), ""))
         if left := owner.get_seconds_left(state):
-            times = list(dict.fromkeys(map(_format_clock, left)))
+            times = list(dict.fromkeys(map(format_clock, left)))
             chips.append(("left", " of this pass, ".join(times) + " of all" * (len(times) > 1), ""))
         if state.last_task:
             chips.append(("last task, on one worker", state.last_task, ""))

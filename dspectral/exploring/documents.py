@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
-from dspectral.search import PANEL_ROWS, Nearest
+from dspectral.linalg.dense import normalize_rows
+from dspectral.search import Nearest
 from dspectral.store.blocks import BlockInfo, read_block
 from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
@@ -84,8 +85,7 @@ class Space(NamedTuple):
         rows: CSRRows = self.weighting.apply(read_block(self.location, block))
         points = np.asarray(rows @ self.axes, dtype=np.float32)
         points[np.diff(rows.indptr) < MIN_WORDS] = 0
-        lengths = np.linalg.norm(points, axis=1, keepdims=True)
-        return np.asarray(points / np.where(lengths > 0, lengths, 1))
+        return normalize_rows(points)
 
 
 def list_blocks_with_offsets(store: CountStore) -> list[tuple[BlockInfo, int]]:
@@ -121,17 +121,8 @@ def find_nearest_documents(store: CountStore, space: Space, queries: FloatArray,
 
 def _find_nearest_in_block(item: tuple[BlockInfo, int], *, space: Space, queries: FloatArray, n: int) -> Nearest:
     block, first = item
-    points = space.points(block)
-    nonzero = np.flatnonzero(points.any(axis=1))
-    # An empty candidate list, so that a block of zeros merges as any other.
-    candidates = [Nearest(np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.int64), n)]
-    for start in range(0, len(nonzero), PANEL_ROWS):
-        rows = nonzero[start : start + PANEL_ROWS]
-        # By slices: the product of queries and a whole block would be larger than the block.
-        cosines = np.asarray(queries @ points[rows].T, dtype=np.float32)
-        keep = np.argpartition(-cosines, min(n, len(rows)) - 1, axis=1)[:, :n]
-        candidates.append(Nearest(np.take_along_axis(cosines, keep, axis=1), rows[keep] + first, n))
-    return candidates[0].merge(*candidates[1:])
+    numbers = np.arange(first, first + block.n_rows)[:, None]
+    return Nearest.from_block(space.points(block), numbers, queries=queries, n=n)
 
 
 MAX_READ_BYTES = 4_000

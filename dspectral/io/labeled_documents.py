@@ -212,8 +212,7 @@ def read_reuters(
     >>> list(read_reuters("memory://reut2-000.sgm", "train"))
     [LabeledText(text='A <B>', labels=('tea',))]
     """
-    if split not in ("train", "test"):
-        raise ValueError(f"split={split!r} must be 'train' or 'test'")
+    check_option("split", split, ("train", "test"))
     for source in [paths] if isinstance(paths, str | PathLike) else paths:
         file_system, root = fsspec.url_to_fs(expand_path(source), **(storage_options or {}))
         matches = sorted(file_system.glob(f"{root}/*.sgm") if file_system.isdir(root) else file_system.glob(root))

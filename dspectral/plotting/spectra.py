@@ -4,12 +4,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.spectrum import Certificate
-from dspectral.plotting.style import BLUE, GREEN, ORANGE, get_axes, hide_spines, use_plain_ticks
+from dspectral.plotting.style import BLUE, GREEN, ORANGE, finish_axes, get_axes
 from dspectral.types import FloatArray
 
 _ROUNDING = 1e-9
@@ -71,11 +71,8 @@ def plot_spectrum(model: HasSpectrum, ax: Axes | None = None) -> Axes:
     is_positive = scree.values > 0  # a logarithmic axis has no zero
     marker = "o" if len(number) <= 60 else None
     ax.semilogy(number[is_positive], np.sqrt(scree.values[is_positive]), color=BLUE, marker=marker, markersize=4)
-    ax.set(xlabel="component", ylabel="singular value")
-    use_plain_ticks(ax)
+    finish_axes(ax, ylabel="singular value")
     ax.yaxis.label.set_color(BLUE)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    hide_spines(ax)
     shares = ax.twinx()
     shares.plot(number, np.cumsum(scree.values) / scree.energy, color=GREEN, linestyle="--")
     shares.set_ylim(0, 1.02)
@@ -146,10 +143,7 @@ def plot_certificate(
         ax.axhline(error, color=ORANGE, linestyle="--", label=f"certificate, {percent}")
         ax.set_title(f"{n_certain} of {len(values)} components are above the certificate", fontsize=10)
     ax.legend(frameon=False, fontsize=9)
-    ax.set(xlabel="component", ylabel="squared singular value")
-    use_plain_ticks(ax)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    hide_spines(ax)
+    finish_axes(ax, ylabel="squared singular value")
     return ax
 
 

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import timedelta
 from html import escape
 from typing import Any, NamedTuple, Self, TextIO
 
@@ -18,7 +17,7 @@ from rich.text import Text
 
 from dspectral.engine import event_listener
 from dspectral.engine.around.events import LOGGER, format_pass_number
-from dspectral.watch.history import FitHistory, FitState, Phase
+from dspectral.watch.history import FitHistory, FitState, Phase, format_clock
 
 QUIET_SECONDS = 0.5
 """Seconds before a fit is shown in a terminal or a stream."""
@@ -60,7 +59,7 @@ def get_headings(record: FitHistory) -> tuple[list[str], float | None]:
     lines += [f"last task: {state.last_task}" for state in passes if state.last_task]
     now = time.monotonic()
     for work, seconds in (record.get_client_work(root, now) for root in record.get_roots()):
-        lines += [f"computing in the client {work}, {_format_clock(seconds)}"] if work else []
+        lines += [f"computing in the client {work}, {format_clock(seconds)}"] if work else []
     lines += [f"{record.n_retried} failed attempts were repeated"] if record.n_retried else []
     loops = record.get_compiling_loops()
     lines += [f"compiling {loop} (once, then cached on disk)" for loop in loops]
@@ -95,16 +94,12 @@ def format_counts(phase: Phase) -> str:
 def format_times(phase: Phase) -> str:
     """Return the elapsed and remaining time of a phase as text; empty before its first task is done."""
     speed, n_remaining = phase.get_speed(phase.total), phase.total - phase.done
-    to_come = f"{_format_clock(n_remaining / speed)} left" if speed and n_remaining else ""
-    return _join_nonempty(_format_clock(phase.seconds), to_come) if phase.done else ""
+    to_come = f"{format_clock(n_remaining / speed)} left" if speed and n_remaining else ""
+    return _join_nonempty(format_clock(phase.seconds), to_come) if phase.done else ""
 
 
 def _join_nonempty(*parts: str, separator: str = ", ") -> str:
     return separator.join(filter(None, parts))
-
-
-def _format_clock(seconds: float) -> str:
-    return str(timedelta(seconds=int(seconds)))
 
 
 def format_line(view: View) -> str:
@@ -114,7 +109,7 @@ def format_line(view: View) -> str:
         _join_nonempty(f"{phase.name} {format_counts(phase)}", f"{100 * phase.share:.0f} %", format_times(phase))
         for phase in view.phases
     ]
-    return f"[{_format_clock(view.seconds)}] " + _join_nonempty(first, " · ".join([*phases, *others]), separator=": ")
+    return f"[{format_clock(view.seconds)}] " + _join_nonempty(first, " · ".join([*phases, *others]), separator=": ")
 
 
 def render_terminal(view: View) -> Group:
@@ -128,7 +123,7 @@ def render_terminal(view: View) -> Group:
         texts = (f"{phase.share:4.0%}", format_counts(phase), format_times(phase))
         table.add_row(Text(f"  {phase.name}"), bar, *map(Text, texts))
     return Group(
-        Text(_join_nonempty(first, _format_clock(view.seconds), separator=" ")),
+        Text(_join_nonempty(first, format_clock(view.seconds), separator=" ")),
         table,
         *(Text(f"  {text}") for text in others),
     )
@@ -139,7 +134,7 @@ def render_html(view: View, ended: list[str]) -> str:
     n_hidden = max(0, len(ended) - N_ENDED)
     lines = [f"and {n_hidden} earlier"] if n_hidden else []
     lines += [escape(f"\N{CHECK MARK} {line}") for line in ended[n_hidden:]]
-    lines += [f"<b>{escape(text)}</b> {_format_clock(view.seconds)}" for text in view.headings[:1]]
+    lines += [f"<b>{escape(text)}</b> {format_clock(view.seconds)}" for text in view.headings[:1]]
     for phase in view.phases:
         filled = f"display:block;width:{phase.share:.0%};height:100%;background:#3b78c2;border-radius:.2em"
         bar = f'<span style="{BAR}"><span style="{filled}"></span></span>'

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple, get_args
 
 from dspectral.configuration import count_merges
@@ -35,6 +36,11 @@ SCHEDULER_COUNTED = (
     events.PassStalled.__name__,
 )
 """Events that the dashboard ignores, because the scheduler counts its own tasks."""
+
+
+def format_clock(seconds: float) -> str:
+    """Return a duration in hours, minutes and seconds."""
+    return str(timedelta(seconds=int(seconds)))
 
 
 class Phase(NamedTuple):

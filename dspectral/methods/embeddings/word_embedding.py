@@ -25,7 +25,7 @@ from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, as
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.embeddings.queries import WordQueries
-from dspectral.parameters import MAX_READS, RandomState, check_integer, check_real, resolve_seed
+from dspectral.parameters import MAX_READS, RandomState, check_integer, check_real, resolve_recipe, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.store.context_counts import spill_contexts
 from dspectral.store.counts import CountStore
@@ -265,9 +265,7 @@ class WordEmbedding(RunPlanMixin, WordQueries, BaseEstimator):
 
     def _check(self) -> EmbeddingRecipe:
         """Validate the parameters and return the recipe."""
-        recipe = EmbeddingRecipe() if self.recipe is None else self.recipe
-        if not isinstance(recipe, EmbeddingRecipe):
-            raise TypeError(f"recipe={self.recipe!r:.60} must be an EmbeddingRecipe or None")
+        recipe = resolve_recipe(self.recipe, EmbeddingRecipe)
         check_integer("n_components", self.n_components, at_least=1, at_most=MAX_COMPONENTS)
         for name in ("window", "min_count"):
             check_integer(name, getattr(self, name), at_least=1)

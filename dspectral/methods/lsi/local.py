@@ -40,6 +40,7 @@ from dspectral.parameters import (
     check_integer,
     check_option,
     check_real,
+    resolve_recipe,
     resolve_seed,
 )
 from dspectral.registry import Array, register_arrays, register_class
@@ -273,9 +274,7 @@ class LocalLSI(
 
     def _check(self) -> LocalRecipe:
         """Check the parameters, resolve the seed, and return the recipe."""
-        recipe = LocalRecipe() if self.recipe is None else self.recipe
-        if not isinstance(recipe, LocalRecipe):
-            raise TypeError(f"recipe={self.recipe!r:.60} must be a LocalRecipe or None")
+        recipe = resolve_recipe(self.recipe, LocalRecipe)
         if self.n_components != "auto":
             check_integer("n_components", self.n_components, at_least=1)
         check_option("method", self.method, ("rds", "lrw"))

@@ -3,7 +3,7 @@
 from typing import Any, Literal, NamedTuple
 
 from dspectral.methods.multilabel.latent_states import ScoringWeights
-from dspectral.parameters import MAX_READS, check_integer, check_option, check_real, resolve_seed
+from dspectral.parameters import MAX_READS, check_integer, check_option, check_real, resolve_recipe, resolve_seed
 from dspectral.registry import register_class
 
 MomentKind = Literal["paper", "unbiased"]
@@ -62,9 +62,7 @@ class Settings(NamedTuple):
     @classmethod
     def from_estimator(cls, estimator: Any) -> "Settings":
         """Return the checked settings of an estimator."""
-        recipe = MultiLabelRecipe() if estimator.recipe is None else estimator.recipe
-        if not isinstance(recipe, MultiLabelRecipe):
-            raise TypeError(f"recipe={recipe!r:.60} must be a MultiLabelRecipe or None")
+        recipe = resolve_recipe(estimator.recipe, MultiLabelRecipe)
         check_option("moments", recipe.moments, ("paper", "unbiased"))
         check_option("tensor", recipe.tensor, ("auto", "power", "batches", "diagonalise"))
         allow_fewer_states = isinstance(estimator.n_states, str) and estimator.n_states == "auto"

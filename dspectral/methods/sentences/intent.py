@@ -34,7 +34,7 @@ from dspectral.methods.sentences.representation import (
     SentenceFeatures,
     SentenceRepresentation,
 )
-from dspectral.parameters import RandomState, check_flag, check_option, check_real, resolve_seed
+from dspectral.parameters import RandomState, check_flag, check_option, check_real, resolve_recipe, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.text.weighting import DocumentFrequencies, Weighting, inverse_document_frequency
 from dspectral.types import CheckpointPath, CSRRows, Documents
@@ -278,7 +278,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def _recipe(self) -> IntentRecipe:
-        return IntentRecipe() if self.recipe is None else self.recipe
+        return resolve_recipe(self.recipe, IntentRecipe)
 
     @property
     def _uses_characters(self) -> bool:
@@ -286,8 +286,6 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         recipe = self._recipe
-        if not isinstance(recipe, IntentRecipe):
-            raise TypeError(f"recipe is {recipe!r:.60}, but must be an IntentRecipe or None")
         check_option("half", recipe.half, (*HALF_KINDS, "auto"))
         if recipe.characters is not None:
             check_flag("characters", recipe.characters)

@@ -26,6 +26,7 @@ from dspectral.parameters import (
     check_integer,
     check_option,
     check_real,
+    resolve_recipe,
     resolve_seed,
 )
 from dspectral.preprocessing.hashing import NgramHashing
@@ -377,7 +378,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
 
     @property
     def _recipe(self) -> SentenceRecipe:
-        return SentenceRecipe() if self.recipe is None else self.recipe
+        return resolve_recipe(self.recipe, SentenceRecipe)
 
     def _term_weights(self) -> NDArray[np.float32]:
         return self.projection_.T
@@ -394,10 +395,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
             raise ValueError(f"n_components={self.n_components} must be at most n_features={self.n_features}")
         check_integer("min_df", self.min_df, at_least=0)
         check_real("weight", self.weight)
-        recipe = self._recipe
-        if not isinstance(recipe, SentenceRecipe):
-            raise TypeError(f"recipe is {recipe!r:.60}, but must be a SentenceRecipe or None")
-        check_integer("n_passes", recipe.n_passes, at_least=1, at_most=MAX_READS)
+        check_integer("n_passes", self._recipe.n_passes, at_least=1, at_most=MAX_READS)
 
     def _count_words(self, X: "TextsOrCounts | TextFiles") -> Any:
         """Count the words of sentences, or check given counts."""

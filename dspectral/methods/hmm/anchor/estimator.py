@@ -28,6 +28,7 @@ from dspectral.parameters import (
     RandomState,
     check_integer,
     check_real,
+    resolve_recipe,
     resolve_seed,
 )
 from dspectral.registry import Array, register_arrays, register_class
@@ -238,7 +239,7 @@ class AnchorHMM(StateDecoder):
 
     @property
     def _recipe(self) -> AnchorRecipe:
-        return AnchorRecipe() if self.recipe is None else self.recipe
+        return resolve_recipe(self.recipe, AnchorRecipe)
 
     def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:
         return WordTypes(self.words_, self.spelling_classes_).get_types(cast("Sequence[str]", tokens))
@@ -288,6 +289,4 @@ class AnchorHMM(StateDecoder):
         check_real("spelling", self.spelling, at_least=0.0, at_most=MAX_REAL)
         if self.anchors is not None and not isinstance(self.anchors, list | tuple):
             raise TypeError(f"anchors={self.anchors!r:.60} must be a list of words or None")
-        if self.recipe is not None and not isinstance(self.recipe, AnchorRecipe):
-            raise TypeError(f"recipe={self.recipe!r:.60} must be an AnchorRecipe or None")
         self._recipe.check()

@@ -30,6 +30,7 @@ from dspectral.parameters import (
     check_integer,
     check_option,
     check_real,
+    resolve_recipe,
     resolve_seed,
 )
 from dspectral.registry import Array, register_arrays, register_class
@@ -211,8 +212,6 @@ class RefinementHMM(ChainDecoder):
         check_integer("n_refinements", self.n_refinements, at_least=1, at_most=MAX_REFINEMENTS)
         check_option("start", self.start, ("spectral", "random"))
         check_real("smoothing", self.smoothing, at_least=0.0, at_most=MAX_REAL)
-        if not isinstance(recipe, RefinementRecipe):
-            raise TypeError(f"recipe={recipe!r:.60} must be a RefinementRecipe or None")
         recipe.check()
         if n_em_iter == "auto":
             n_em_iter = 0 if self.n_refinements == 1 or recipe.decoding == "operators" else N_EM_AFTER_MOMENTS
@@ -226,7 +225,7 @@ class RefinementHMM(ChainDecoder):
 
     @property
     def _recipe(self) -> RefinementRecipe:
-        return RefinementRecipe() if self.recipe is None else self.recipe
+        return resolve_recipe(self.recipe, RefinementRecipe)
 
     @property
     def classes_(self) -> NDArray[Any]:
