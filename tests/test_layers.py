@@ -94,7 +94,7 @@ STEPS = {
     "refinement": {"estimator", "starts"},
     "lsi": {"hybrid", "local", "linear_svm", "local_regions"},
     "multilabel": {"classifier", "held_out", "passes", "prediction", "recipe"},
-    "sentences": {"intent", "cross_validation", "embedder", "representation", "mean_vectors"},
+    "sentences": {"intent", "cross_validation", "embedder", "features", "representation", "mean_vectors"},
     "topics": {"columns", "estimator"},
     "tmpca": {"tree_pca", "levels", "streams"},
 }

@@ -91,39 +91,17 @@ def read_word2vec(
                 "and its vector: check binary="
             )
         n_known = n_words if len(head) == 2 else None
-        entries = (
-            _read_binary(file, path, n_words, n_dimensions)
-            if binary
-            else (_read_text(lines, path, n_known, n_dimensions))
-        )
-        # The next row is overwritten until it belongs to a new word, so repeated words need no copy.
-        try:
-            vectors = np.empty((_INITIAL_WORDS if n_known is None else n_known, n_dimensions), dtype=np.float32)
-        except (ValueError, MemoryError) as error:
-            raise ValueError(
-                f"{path}: the header declares {n_words} words of {n_dimensions} dimensions, which must fit in memory"
-            ) from error
-        words: dict[str, None] = {}
-        n_read = 0
-        for i, (word_bytes, vector) in enumerate(entries):
-            word, n_read = _decode(word_bytes, path, i + 1, errors), i + 1
-            if word not in words:
-                if len(words) == len(vectors):  # without a header the array grows
-                    vectors.resize((2 * len(vectors), n_dimensions), refcheck=False)
-                with np.errstate(over="ignore"):  # overflow is checked below
-                    vectors[len(words)] = vector
-                words[word] = None
+        if binary:
+            entries = _read_binary(file, path, n_words, n_dimensions)
+        else:
+            entries = _read_text(lines, path, n_known, n_dimensions)
+        words, vectors, n_read = _collect_vectors(entries, path, n_known, n_dimensions, errors)
     if n_read > len(words):
-        warn(
-            f"{path}: {n_read - len(words)} word(s) are repeated; only the first of each is used",
-            stacklevel=2,
-        )
-    vectors.resize((len(words), n_dimensions), refcheck=False)
-    word_list = list(words)
+        warn(f"{path}: {n_read - len(words)} word(s) are repeated; only the first of each is used", stacklevel=2)
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
-        raise ValueError(f"{path}: the vector of {word_list[bad[0]]!r:.60} must be finite and at most 3.4e38")
-    return word_list, vectors
+        raise ValueError(f"{path}: the vector of {words[bad[0]]!r:.60} must be finite and at most 3.4e38")
+    return words, vectors
 
 
 def write_word2vec(
@@ -178,6 +156,31 @@ def write_word2vec(
         for word, vector in zip(words, vectors, strict=True):
             numbers = vector.tobytes() if binary else " ".join(map(str, vector)).encode()
             file.write(word.encode() + b" " + numbers + b"\n")
+
+
+def _collect_vectors(
+    entries: Iterator[Entry], path: str, n_known: int | None, n_dimensions: int, errors: str
+) -> tuple[list[str], NDArray[np.float32], int]:
+    """Return distinct words, the first vector of each (n_words, n_dimensions), and the number of entries."""
+    try:
+        vectors = np.empty((_INITIAL_WORDS if n_known is None else n_known, n_dimensions), dtype=np.float32)
+    except (ValueError, MemoryError) as error:
+        raise ValueError(
+            f"{path}: the header declares {n_known} words of {n_dimensions} dimensions, which must fit in memory"
+        ) from error
+    words: dict[str, None] = {}
+    n_read = 0
+    # The next row is overwritten until it belongs to a new word, so repeated words need no copy.
+    for n_read, (word_bytes, vector) in enumerate(entries, start=1):
+        word = _decode(word_bytes, path, n_read, errors)
+        if word not in words:
+            if len(words) == len(vectors):  # without a header the array grows
+                vectors.resize((2 * len(vectors), n_dimensions), refcheck=False)
+            with np.errstate(over="ignore"):  # the caller checks for overflow
+                vectors[len(words)] = vector
+            words[word] = None
+    vectors.resize((len(words), n_dimensions), refcheck=False)
+    return list(words), vectors, n_read
 
 
 def _is_binary(path: str) -> bool:

@@ -28,12 +28,8 @@ from dspectral.methods.sentences.cross_validation import (
     soften,
     weigh_blocks,
 )
-from dspectral.methods.sentences.representation import (
-    HALF_KINDS,
-    HalfKind,
-    SentenceFeatures,
-    SentenceRepresentation,
-)
+from dspectral.methods.sentences.features import HALF_KINDS, HalfKind, SentenceFeatures
+from dspectral.methods.sentences.representation import SentenceRepresentation
 from dspectral.parameters import RandomState, check_flag, check_option, check_real, resolve_recipe, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.text.weighting import DocumentFrequencies, Weighting, inverse_document_frequency

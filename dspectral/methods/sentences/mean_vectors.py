@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dspectral.inputs.texts import TextColumn, as_documents, clone_with_shared
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import normalize_rows
-from dspectral.methods.sentences.representation import SentenceFeatures
+from dspectral.methods.sentences.features import SentenceFeatures
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.text.term_index import TermIndex, encode_documents
 from dspectral.types import Documents, FloatArray
