@@ -102,6 +102,9 @@ def _make_chips(members: list[FitState], root: FitState, state: PassState | None
             chips.append(("last task, on one worker", state.last_task, ""))
     if root.bounds:
         chips.append(("certificate", f"{root.bounds[-1][1]:.3g} relative", ""))
+    n_bytes, limit = root.memory
+    if root.is_running and n_bytes:
+        chips.append(("workers", format_bytes(n_bytes) + (f" of {format_bytes(limit)}" if limit else ""), ""))
     return chips
 
 

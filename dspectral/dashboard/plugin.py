@@ -46,11 +46,14 @@ class SpectralPlugin(SchedulerPlugin):
             self.record.on_client_left(time.time())
 
     def update_counts(self) -> None:
-        """Count the tasks of running passes."""
-        now = time.time()
+        """Count the tasks of running passes, and the bytes of the workers."""
+        now, workers = time.time(), self._scheduler.workers.values()
+        n_bytes = sum(int(worker.memory.process) for worker in workers)
+        limit = sum(int(worker.memory_limit or 0) for worker in workers)
         for root, pass_state in self.record.get_running_passes():
             groups = (pass_state.started.block_group, *pass_state.started.merge_groups) if pass_state.started else ()
             pass_state.count([_count_done(self._scheduler.task_groups.get(name)) for name in groups], now)
+            root.memory = n_bytes, limit
             if rate := pass_state.get_rate():
                 root.rates.append((now, rate))
 

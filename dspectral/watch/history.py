@@ -163,6 +163,7 @@ class FitState:
         self.until: float | None = None
         self.client_left = False
         self.passes: dict[str, PassState] = {}
+        self.memory = (0, 0)  # bytes of all workers, and their limits
         self.lost_workers = 0
         self.rates, self.bounds = (deque[tuple[float, float]](maxlen=MAX_POINTS) for _ in range(2))
 

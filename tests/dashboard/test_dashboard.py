@@ -142,8 +142,9 @@ def test_a_look_counts_tasks_and_memory_while_a_pass_runs(client):
     rows = rows.map_blocks(slow, meta=np.empty((0, 0)))
     fit = threading.Thread(target=dspectral.TruncatedSVD(2, solver="gram").fit, args=(rows,))
     fit.start()
-    (root,) = wait_for(client, lambda found: found and found[0].passes)
+    (root,) = wait_for(client, lambda found: found and found[0].memory[0])
     assert root.is_running
+    assert root.memory[0] > 1_000_000
     (one,) = root.passes.values()
     assert (one.done, one.totals, one.share) == ([0, 0, 0], [4, 2, 1], 0.0)
     assert fetched(dspectral.show_dashboard(client))[0] == 200

@@ -279,6 +279,9 @@ def test_a_running_pass_has_its_speed_the_time_left_and_its_last_task():
     assert one.get_rate() == 2 / 25
     head = card(records, root, 145.0)
     assert "0.08 blocks/s, 8 rows/s, 80 bytes/s" in head
+    assert "workers" not in head
+    root.memory = 3_000_000_000, 8_000_000_000
+    assert "workers</i> 3.0 GB of 8.0 GB" in card(records, root, 145.0)
     assert "0:00:50 of this pass" in head
     assert one.last_task == ""
     one.count([8, 4, 2, 1], 150.0)
