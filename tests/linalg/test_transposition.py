@@ -44,7 +44,7 @@ def test_nothing_of_one_piece_is_left_in_the_next():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("width", [32, 47])
+@pytest.mark.parametrize("width", [3, 32, 47])
 def test_products_have_the_same_bits_for_any_size_of_the_cache(dtype, width, monkeypatch):
     # Rows of 0 to 25 entries: those at the end of a row are added one by one, the others four by four.
     A = sparse.csr_array(sparse.tril(rows_of((60, 25), density=0.9, dtype=dtype), k=-3))
@@ -57,6 +57,10 @@ def test_products_have_the_same_bits_for_any_size_of_the_cache(dtype, width, mon
         monkeypatch.setattr("dspectral.linalg.sparse_products.CACHE_BYTES", n_rows * Z[0].nbytes)
         for found, expected in zip((times(A, Z), transpose_times(A, Y), gram_times(A, Z)), whole, strict=True):
             assert found.tobytes() == expected.tobytes()
+        for n_columns, min_entries in ((1, 0), (7, 0), (25, 0), (7, 100)):  # by tiles of columns, or by transposed rows
+            monkeypatch.setattr(sparse_products, "TILE_CACHE_BYTES", n_columns * Z[0].nbytes)
+            monkeypatch.setattr(sparse_products, "MIN_TILE_ENTRIES", min_entries)
+            assert gram_times(A, Z).tobytes() == whole[2].tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
