@@ -9,6 +9,7 @@ from uuid import uuid4
 import dask
 import dask.array as da
 import numpy as np
+from dask.sizeof import sizeof
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -53,6 +54,10 @@ BLOCK_NBYTES = "bytes_of_blocks"
 """Annotation of the in-memory bytes of each block."""
 STORE_ANNOTATION = "rows_of"
 """Annotation of the store that has the same rows in the same order."""
+
+
+# Dask measures an array of SciPy by its Python object alone (56 bytes), and so would neither spill nor balance blocks.
+sizeof.register(sparse.sparray, get_nbytes)
 
 
 class Blocks(NamedTuple):

@@ -5,9 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
-from dask.sizeof import sizeof
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dspectral.types import is_sparse
 
@@ -79,10 +77,6 @@ def get_nbytes(content: Any) -> int:
         parts = (getattr(content, name, None) for name in ("data", "indices", "indptr"))
         return sum(part.nbytes for part in parts if part is not None)
     return content.nbytes if isinstance(content, np.ndarray) else 0
-
-
-# Dask measures an array of SciPy by its Python object alone (56 bytes), and so would neither spill nor balance blocks.
-sizeof.register(sparse.sparray, get_nbytes)
 
 
 def add_fields(*summaries: T) -> T:
