@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple, Self
 
 import numpy as np
+import scipy.linalg
 
 from dspectral._compiled import compiled
 from dspectral.types import Doubles, FloatArray, Int64s
@@ -131,10 +132,12 @@ class DeflatedTensor(NamedTuple):
         # A term `v u x u x u` subtracts `v (u'x)^2 u`: `2 k` products per row, without writing k^3 entries.
         return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
 
-    def deflate(self, u: Doubles) -> Self:
-        """Return the tensor minus the rank-one term of u (1, k) with weight ``T(u, u, u)``."""
-        value = np.einsum("rj,rj->r", self.apply(u), u)
-        return self._replace(values=np.append(self.values, value), vectors=np.concatenate([self.vectors, u]))
+    def deflate(self, U: Doubles) -> Self:
+        """Return the tensor minus the rank-one terms of the unit rows of U (r, k), one after the other."""
+        # The weight of row j is ``T(u_j, u_j, u_j) - sum_(i < j) v_i (u_i'u_j)^3``: a triangular system.
+        weights, cubes = _evaluate_cubic_form(self, U), (U @ U.T) ** 3
+        values = scipy.linalg.solve_triangular(cubes, weights, lower=True, unit_diagonal=True)
+        return self._replace(values=np.append(self.values, values), vectors=np.concatenate([self.vectors, U]))
 
 
 def normalize_rows(X: Doubles) -> Doubles:
@@ -274,16 +277,16 @@ def batched_power_method(
             DOUBLE_TOLERANCE,
         )
         # Separate vectors may have converged to the same term.
-        for number in _select_separated(U, _evaluate_cubic_form(remainder, U), len(U)):
-            remainder = remainder.deflate(U[number : number + 1])
+        remainder = remainder.deflate(U[_select_separated(U, _evaluate_cubic_form(remainder, U), len(U))])
     return sort_components(T, remainder.values, remainder.vectors.T)
 
 
 def _select_separated(U: Doubles, weights: Doubles, max_rows: int) -> list[int]:
     """Return indices of rows by falling weight, without rows too close to an earlier one."""
     selected: list[int] = []
+    overlaps = np.abs(U @ U.T) >= MAX_OVERLAP
     for number in np.argsort(-weights, kind="stable"):
-        if len(selected) < max_rows and not np.any(np.abs(U[selected] @ U[number]) >= MAX_OVERLAP):
+        if len(selected) < max_rows and not overlaps[number, selected].any():
             selected.append(int(number))
     return selected
 
