@@ -284,7 +284,7 @@ def make_labeled(folder: Path, s: Settings) -> str:
         train, test = read_multilabel(Path(s["data"]), s["of"], str(folder), s["seed"]).final
         dspectral.write_counts(train.X, str(folder / "learned.zarr"), labels=train.y)
         sparse.save_npz(folder / "others.npz", test.X)
-        sparse.save_npz(folder / "truth.npz", test.y)
+        sparse.save_npz(folder / "truth.npz", test.y[:, : train.y.shape[1]])  # labels that can be learned
         (n, words), n_labels = train.X.shape, train.y.shape[1]
         return f"{n:,} documents and {test.n_rows:,} others, {words:,} words, {n_labels:,} labels"
     places = {"learned.zarr": s["documents"], "others.zarr": min(MOST_SCORED, s["documents"])}
