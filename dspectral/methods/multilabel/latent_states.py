@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from dspectral.methods.multilabel.summaries import RegressionSums
 from dspectral.types import FloatArray
 
-MAX_EXACT_FEATURES, N_STEPS = 512, 3
-"""Number of features above which a sixth of the eigenvectors is computed, and steps of conjugate gradients then."""
+MAX_EXACT_FEATURES, N_STEPS = 512, 4
+"""Number of features above which a quarter of the eigenvectors is computed, and steps of conjugate gradients then."""
 
 
 class Whitening(NamedTuple):
@@ -116,7 +116,7 @@ class EigenbasisRegression(NamedTuple):
             values, turn = scipy.linalg.eigh(centered, driver="evd", check_finite=False)
         else:
             # Randomized subspace iteration; for few documents one product spans the range.
-            width = min(q // 6, int(n))
+            width = min(q // 4, int(n))
             basis = np.random.default_rng(0).standard_normal((q, width), dtype=np.float32).astype(dtype)
             for _ in range(1 if width == n else 2):
                 basis = centered @ basis

@@ -174,7 +174,7 @@ def test_a_document_left_out_is_scored_by_the_ridge_regression_of_all_others(par
     assert np.corrcoef(seen.ravel(), alone.ravel())[0, 1] > 0.9
 
 
-@pytest.mark.parametrize(("n", "tolerance"), [(400, 5e-2), (12, 1e-9)])  # few documents: all of the range
+@pytest.mark.parametrize(("n", "tolerance"), [(400, 2e-2), (15, 1e-9)])  # few documents: all of the range
 def test_leading_eigenvectors_and_gradients_give_nearly_the_coefficients_of_all(monkeypatch, n, tolerance):
     rng = np.random.default_rng(0)
     F = sparse.csr_array(sparse.random_array((n, 80), density=0.1, rng=rng))
@@ -184,12 +184,12 @@ def test_leading_eigenvectors_and_gradients_give_nearly_the_coefficients_of_all(
     exact = EigenbasisRegression.from_sums(sums)
     monkeypatch.setattr(latent_states, "MAX_EXACT_FEATURES", 40)
     leading = EigenbasisRegression.from_sums(sums)
-    assert len(leading.values) == min(n, 13) < len(exact.values) == 80
+    assert len(leading.values) == min(n, 20) < len(exact.values) == 80
     expected, found = (model.coefficients(weights, scales) for model in (exact, leading))
     assert np.linalg.norm(found - expected) < tolerance * np.linalg.norm(expected)
     if n == 400:
         monkeypatch.setattr(latent_states, "N_STEPS", 0)
-        assert np.linalg.norm(leading.coefficients(weights, scales) - expected) > 1e-1 * np.linalg.norm(expected)
+        assert np.linalg.norm(leading.coefficients(weights, scales) - expected) > 1e-2 * np.linalg.norm(expected)
 
 
 def test_scales_are_those_of_a_logistic_regression_shrunk_towards_the_ones_given():
