@@ -69,7 +69,8 @@ def _is_within_bound(block_sketch: BlockSketch, rows: CSRRows, capacity: int, me
     energy = float(np.einsum("i,i->", rows.data, rows.data, dtype=np.float64))
     if mean is not None:
         energy -= rows.shape[0] * float(mean @ mean)
-    sketch_energy = float(np.linalg.norm(block_sketch.rows)) ** 2
+    # Squares of small float32 values underflow, so sum in double precision.
+    sketch_energy = float(np.einsum("ij,ij->", block_sketch.rows, block_sketch.rows, dtype=np.float64))
     rounding = 64.0 * float(np.finfo(rows.dtype).eps) * energy
     return (capacity + 1) * block_sketch.error <= energy - sketch_energy + (capacity + 1) * rounding
 

@@ -133,6 +133,12 @@ def test_certificate_of_the_iteration_is_above_the_error_of_every_draw(monkeypat
         assert summary.error <= theory_bound(A, size + 1) + 1e-4 * energy
 
 
+def test_bound_of_the_merge_tree_is_checked_for_rows_whose_squares_underflow():
+    rows = sparse.csr_array(1e-25 * sparse.eye_array(50, dtype=np.float32))
+    sketch = block_sketches.BlockSketch(rows.toarray(), 0.1 * 50 * 1e-50)
+    assert not frequent_directions._is_within_bound(sketch, rows, 4, None)
+
+
 def test_spectrum_that_the_iteration_cannot_resolve_falls_back_to_exact_pieces(monkeypatch):
     monkeypatch.setattr(frequent_directions, "EXACT_SIDE", 40)
     useless = frequent_directions.BlockSketch(np.zeros((0, 120), np.float32), 1e30)
