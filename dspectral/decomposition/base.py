@@ -102,7 +102,7 @@ class Decomposition(
     _n_iter: int | None = None
 
     def _make_options(self, dtype: DTypeLike, *, grows: bool = False) -> SVDOptions:
-        """Return the solver options; one pass if `grows`, which allows ``partial_fit``."""
+        """Return the solver options. If `grows`, they have one pass, so that ``partial_fit`` works."""
         exact = self._scikit_solver in EXACT or self.solver == "full"
         # Convert NumPy integers, whose sums may overflow.
         numbers: Any = (self.n_passes, self.sketch_size, self.n_components)
@@ -195,7 +195,7 @@ class Decomposition(
         return self
 
     def _fit(self, X: RowsLike, *, grows: bool = False) -> Self:
-        """Fit the components; in one pass if `grows`, which allows ``partial_fit``."""
+        """Fit the components. If `grows`, read one pass, so that ``partial_fit`` works."""
         X, options = self._prepare(X, grows=grows)
         is_share = _is_share(self.n_components)
         return self._finish(options, self._fit_share(X, options, grows=grows) if is_share else spectrum(X, options))

@@ -152,11 +152,11 @@ def n_block_reads(X: "CheckedRows | HoldsRows", options: SVDOptions) -> int:
         return 1
     shape = X.shape[1], n_product_columns(options, X.shape[1])
     return n_solver_passes(options, solver) * engine.count_column_groups(
-        X, product_summarizer, shape, product_dtype(X, options)
+        X, product_summarizer, shape, get_product_dtype(X, options)
     )
 
 
-def product_dtype(X: "CheckedRows | HoldsRows", options: SVDOptions) -> DTypeLike:
+def get_product_dtype(X: "CheckedRows | HoldsRows", options: SVDOptions) -> DTypeLike:
     """Return the type of products: double for rows with few zeros, whose means may be large."""
     return np.float64 if engine.has_few_zeros(X, DENSE_SHARE) else options.dtype
 
@@ -293,7 +293,7 @@ def spectrum(X: "CheckedRows | HoldsRows", options: SVDOptions, *, is_last: bool
         finish = ("decompose", partial(in_memory_spectrum, options=options))
         answer: Any = engine.summarize(X, summarize_block=AllRows.from_block, name="read", finish=finish)
         return pad_components(answer, options)
-    products = options._replace(dtype=product_dtype(X, options))
+    products = options._replace(dtype=get_product_dtype(X, options))
     if solver == "krylov":
         steps = krylov_steps(X.shape[1], products, n_reads // options.n_passes)
         step = next(steps)

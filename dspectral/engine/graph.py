@@ -67,7 +67,7 @@ class GuardedFunction(partial[Any]):
     """A task's function inside a wrapper that does not change its result; content hashes ignore the wrapper."""
 
 
-def new_block_layer(name: str) -> str:
+def make_block_layer_name(name: str) -> str:
     """Return a new name for the block layer of a pass."""
     return f"{name}-block-{uuid4().hex}"
 
@@ -77,7 +77,7 @@ def get_pass_name(layer: str) -> str:
 
     The layer's name holds it, because ``persist`` and ``dask.optimize`` keep names and drop annotations.
 
-    >>> get_pass_name(new_block_layer("weigh")), get_pass_name("getitem-0123")
+    >>> get_pass_name(make_block_layer_name("weigh")), get_pass_name("getitem-0123")
     ('weigh', '')
     """
     match = LAYER_PATTERN.fullmatch(layer)

@@ -65,9 +65,9 @@ from dspectral.engine.graph import (
     fuse_into,
     get_merge_group,
     get_pass_name,
+    make_block_layer_name,
     make_task,
     merge_on_level,
-    new_block_layer,
     shared_node,
     task_ref,
 )
@@ -187,7 +187,7 @@ def _build_pass_graph(
 ) -> tuple[Delayed, PassStarted, PassMemory]:
     """Return the graph of one attempt at a pass, its description and its memory estimate."""
     # Keys are new in each pass, because a scheduler reuses the result of an earlier task with the same key.
-    label = new_block_layer(name)
+    label = make_block_layer_name(name)
     block_groups = (
         group_blocks(summarize_block, arrays) if blocks is None else [range(block, block + 1) for block in blocks]
     )
@@ -279,7 +279,7 @@ def map_rows(
         array = as_dask_rows(X)
         sizes = array.chunks[0]
     meta: Any = sparse.csr_array((0, 0), dtype=dtype) if sparse_output else np.empty((0, 0), dtype=dtype)
-    label = new_block_layer(name)
+    label = make_block_layer_name(name)
     graph, tree = block_tasks(function, [array], label)
     graph = _add_guards(tree, graph)
     chunks = (sizes, (n_columns,))

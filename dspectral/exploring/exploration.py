@@ -225,7 +225,10 @@ def _resolve_sources(
     """Return the paths to read; texts in memory are written to one file first, and counted."""
     paths = [expand_path(s) for s in ([sources] if isinstance(sources, str | PathLike) else sources)]
     if bool(paths) == (texts is not None):
-        raise ValueError("exactly one of sources (paths of text files) and texts (an iterable of str) must be given")
+        given = "neither" if texts is None else "both"
+        raise ValueError(
+            f"{given} of sources (paths of text files) and texts (an iterable of str) are given: pass exactly one"
+        )
     if texts is None:
         return paths, 0
     if isinstance(texts, str | bytes):

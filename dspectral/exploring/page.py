@@ -112,7 +112,7 @@ class Exploration:
     masked : dict of str to int
         Number of parts of the text that were masked, by rule of ``clean``.
     function_words : list of str
-        Words that are not words of topics: those of a list of stop words of the language, or words whose neighbors
+        Words that are excluded from topics: those of a list of stop words of the language, or words whose neighbors
         are as diverse as random words of the text.
     language : str
         Languages whose lists of stop words were used; empty if there is none.

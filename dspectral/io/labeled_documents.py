@@ -241,7 +241,7 @@ def _parse_articles(data: str, path: str, split: str) -> Iterator[LabeledText]:
         location = f"{path}, line {data.count(chr(10), 0, match.start()) + 1}"
         attributes = dict(_ATTRIBUTE.findall(match[1]))
         if not match[3].startswith("</"):
-            raise ValueError(f"{location}: the article has no </REUTERS>: the file is truncated")
+            raise ValueError(f"{location}: the article has no </REUTERS>, so the file is truncated: download it again")
         if not {"LEWISSPLIT", "TOPICS"} <= attributes.keys():
             raise ValueError(f"{location}: the article must have LEWISSPLIT and TOPICS, but has {' '.join(attributes)}")
         if attributes["LEWISSPLIT"] == split and attributes["TOPICS"] == "YES":

@@ -112,7 +112,8 @@ class KrylovSpace(NamedTuple):
     def close(self, product: FloatArray) -> "Approximation":
         """Return the best approximation of C from the space. Shapes: `product` (d, r_j)."""
         width = product.shape[1]
-        # The last product is not orthogonalized: its column of T is the identity on the last block of M.
+        # The last product is not orthogonalized: with ``M`` the basis and this product, and
+        # ``C basis = M T``, its part of T is the identity.
         last = (*(np.zeros((block.shape[1], width)) for block in self.basis), np.eye(width))
         return _best_approximation((*self.basis, product), (*self.columns, last))
 
@@ -313,7 +314,7 @@ def _best_approximation(parts: tuple[FloatArray, ...], columns: tuple[tuple[Doub
     squares, small = root.T @ inner @ root, values < MIN_SPREAD * values[:1]
     if small.any():
         # For small values v and w, squared products divided by sqrt(v w) have an error of eps * largest^2 / sqrt(v w).
-        # So compute the rows of small values, and their products with each other.
+        # So compute the columns of ``M root`` for small values directly, and their products with each other.
         exact = np.split(root[:, small].astype(parts[0].dtype), np.cumsum([part.shape[1] for part in parts])[:-1])
         own_products = np.zeros((small.sum(),) * 2)
         for panel in iter_panels(len(parts[0]), *parts):

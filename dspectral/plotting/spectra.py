@@ -88,7 +88,7 @@ def plot_certificate(
 ) -> Axes:
     """Plot squared singular values with their error bound, the certificate.
 
-    True values lie between the plotted values and these plus the certificate: the shaded band. Components above the
+    Each true value exceeds the plotted one by at most the certificate: the shaded band. Components above the
     dashed line exist in the data; those below may be artifacts of the approximation.
 
     Parameters

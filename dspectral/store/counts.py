@@ -281,7 +281,7 @@ def open_store(
     StoreError
         If there is no finished store of this format, or the AnnData file has no such CSR matrix.
     ValueError
-        If the store was not built with the tokenizer, or lacks columns of ``align``.
+        If the store was built with another tokenizer than ``tokenizer``, or lacks columns of ``align``.
 
     Examples
     --------
@@ -373,7 +373,9 @@ def exclude_blocks(blocks: Sequence[BlockInfo], without: Sequence[str], url: str
         )
     remaining = tuple(block for block in blocks if block.name not in without)
     if not remaining:
-        raise ValueError(f"without has all {len(block_names)} blocks of {url}: leave at least one out of it")
+        raise ValueError(
+            f"without={without!r:.60} has all {len(block_names)} blocks of {url}: remove at least one from it"
+        )
     return remaining
 
 

@@ -22,8 +22,8 @@ from dspectral.methods.multilabel.passes import (
     SecondPassResult,
     em_pass,
     first_pass,
+    get_max_own_words,
     label_pass,
-    max_own_words,
     second_pass,
 )
 from dspectral.methods.multilabel.prediction import LabelPrediction
@@ -341,6 +341,6 @@ class MomentMultiLabelClassifier(LabelPrediction):
 
 def _n_numbers_per_label(data: LabeledStreams, settings: Settings) -> int:
     """Return the number of model parameters of each label."""
-    max_words = max_own_words(data.n_labels)
+    max_words = get_max_own_words(data.n_labels)
     n_features = min(max_words, data.n_words) + 2 * min(settings.rank, data.n_words) * (data.n_words > max_words)
     return min(settings.n_states, data.n_words) + (n_features + 1 if settings.rank else 0)

@@ -54,7 +54,7 @@ def select_scoring(leading: FirstPassResult, model: LabelModel, settings: Settin
         return Scoring(candidates[0], regression, plain, 0, plain if n_labels <= MAX_CALIBRATED_LABELS else None)
     if regression.rates.sum() >= MANY_LABELS and len({candidate.odds_alpha for candidate in candidates}) > 1:
         candidates = (MANY_LABELS_SCORING, *candidates)
-    held_out = LeaveOneOut.from_sample(leading, regression, model, settings, n)
+    held_out = LeaveOneOutScores.from_sample(leading, regression, model, settings, n)
     has_positives = regression.rates * n >= 1.0  # at least one expected positive document
     ridges = {alpha: held_out.ridge(alpha) for alpha in dict.fromkeys(candidate.alpha for candidate in candidates)}
     gains, common = _candidate_gains(held_out, candidates, ridges, has_positives)
@@ -69,7 +69,7 @@ def select_scoring(leading: FirstPassResult, model: LabelModel, settings: Settin
 
 
 def _candidate_gains(
-    held_out: "LeaveOneOut",
+    held_out: "LeaveOneOutScores",
     candidates: Sequence[ScoringWeights],
     ridges: Mapping[float, FloatArray],
     has_positives: NDArray[np.bool_],
@@ -174,7 +174,7 @@ def add_scales(odds: FloatArray, truth: FloatArray, scales: NDArray[np.float64])
         scales[label, 0], scales[label, 1] = shift, scale
 
 
-class LeaveOneOut(NamedTuple):
+class LeaveOneOutScores(NamedTuple):
     """Leave-one-out scores of held-out documents without a second fit.
 
     Shapes: `features, squares` (n, r): in the eigenbasis; `rest` (n, L): products of the features with the rest of
@@ -199,7 +199,7 @@ class LeaveOneOut(NamedTuple):
         model: LabelModel,
         settings: Settings,
         n: int,
-    ) -> "LeaveOneOut":
+    ) -> "LeaveOneOutScores":
         """Return the first ``n`` documents of the sample in the eigenbasis."""
         words, labels, dtype = leading.sample.words[:n], leading.sample.labels[:n], regression.values.dtype
         word_features, direction_features = linear_features(

@@ -31,7 +31,7 @@ class Simplex(NamedTuple):
 class LabelModel(NamedTuple):
     """Latent states, and the sums of the linear model.
 
-    Shapes: `log_words` (d, k): smoothed; `weights` (k,); `words` (d, k), `labels` (L, k): distributions;
+    Shapes: `log_words` (d, k): log-probabilities; `weights` (k,); distributions `words` (d, k), `labels` (L, k);
     `label_state_counts` (L + 1, k): expected documents of each state given words, with each label and in all.
     `log_likelihood`: mean over the training documents, under the states before the pass.
     """

@@ -114,7 +114,7 @@ def first_pass(data: LabeledStreams, settings: Settings) -> FirstPassResult:
     else:
         sketch = block_summarizer(options, options.solver)
     # Directions are only needed if some words are not features.
-    rank = min(settings.rank, data.n_words) if data.n_words > max_own_words(data.n_labels) else 0
+    rank = min(settings.rank, data.n_words) if data.n_words > get_max_own_words(data.n_labels) else 0
     # Directions exclude the sample, which is then at most a tenth of the documents. Without directions the sample
     # takes four times as many documents as needed, because duplicates reduce it.
     n_sample = min(SAMPLE[0], max(256, data.n_rows // 10), data.n_rows // 4) if rank else 4 * SAMPLE[0]
@@ -168,7 +168,7 @@ def _solver_options(data: LabeledStreams, settings: Settings) -> SVDOptions:
     return options
 
 
-def max_own_words(n_labels: int) -> int:
+def get_max_own_words(n_labels: int) -> int:
     """Return the maximum number of words with coefficients of their own."""
     return min(MAX_OWN_WORDS, MAX_COEFFICIENTS // max(1, n_labels))
 
@@ -177,7 +177,7 @@ def _select_features(
     moments: FirstMoments, weights: NDArray[np.float64], data: LabeledStreams, settings: Settings
 ) -> tuple[IntArray, FloatArray]:
     """Return the words that are features of the linear model (m,), and its directions (d, r)."""
-    occurring, max_words = np.flatnonzero(moments.document_frequency), max_own_words(data.n_labels)
+    occurring, max_words = np.flatnonzero(moments.document_frequency), get_max_own_words(data.n_labels)
     if not settings.rank or len(occurring) <= max_words:
         return occurring[: max_words if settings.rank else 0], np.zeros((data.n_words, 0), dtype=data.dtype)
     # Words with the largest norm of the covariance with all labels, A_u' (Y - mean) Omega.

@@ -87,7 +87,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         training the scores of a sentence come from models that were not trained on it. Cross-validation chooses the
         weights of these features; a weight of 0 drops them.
     C : float, sequence of float or None, default=None
-        Inverse penalty of the SVM. From a sequence cross-validation chooses one, with three fits per value. Each fit
+        Inverse penalty of the SVM. If it is a sequence, cross-validation chooses one value by three fits each. Each fit
         holds out at most 3,000 sentences. None takes 1, but with 2,000 or more labels 1 or 0.5 by the accuracy on one
         third of the sentences, at most 3,000; and always 1 without character n-grams.
     weights : float, sequence of float or None, default=None
@@ -277,7 +277,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         return resolve_recipe(self.recipe, IntentRecipe)
 
     @property
-    def _uses_characters(self) -> bool:
+    def _has_character_ngrams(self) -> bool:
         return not self.plus if self._recipe.characters is None else bool(self._recipe.characters)
 
     def _check_parameters(self) -> None:
@@ -291,7 +291,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         as_numbers("weights", 1.0 if self.weights is None else self.weights, at_least=0.0)
 
     def _default_weight(self, n_labels: int) -> float:
-        if not self._uses_characters:
+        if not self._has_character_ngrams:
             return 1.0
         n_sentences = getattr(self.representation_, "n_sentences_", np.inf)
         return max(0.0, 1 - n_labels / n_sentences) / (1 + n_labels / len(self.classes_) / WEIGHT_HALVING)
@@ -299,7 +299,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
     def _choices(self, n_labels: int) -> dict[str, list[Choice]]:
         """Return the candidate settings for each kind of second half; earlier ones win ties."""
         recipe = self._recipe
-        chooses_penalty = self._uses_characters and n_labels >= MIN_LABELS
+        chooses_penalty = self._has_character_ngrams and n_labels >= MIN_LABELS
         penalties = DEFAULT_PENALTIES[: 1 + chooses_penalty] if self.C is None else self.C
         penalties = as_numbers("C", penalties, at_least=np.nextafter(0.0, 1.0))
         weights = self._default_weight(n_labels) if self.weights is None else self.weights
@@ -325,7 +325,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
 
     def _fit_characters(self, texts: Documents) -> None:
         self.character_weighting_ = None
-        if self._uses_characters:
+        if self._has_character_ngrams:
             n_rows, frequency = DocumentFrequencies.from_block(self._base.character_counts(texts))
             weights = inverse_document_frequency(frequency, n_rows)
             self.character_weighting_ = Weighting(column_weights=weights, norm="l2")

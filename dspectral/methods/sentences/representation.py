@@ -112,8 +112,8 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
 
     - The decomposed matrix is b with columns divided by the root of their document frequency and rows scaled to unit
       length, as in canonical correlation and correspondence analysis.
-    - Each row of P is a word's vector times the singular values, scaled to the length of the word's inverse document
-      frequency, so that frequent words do not dominate.
+    - Each row of P is a word's vector times the singular values. Its length is the word's inverse document frequency,
+      so that frequent words do not dominate.
     - Only words are projected: the directions of longer n-grams are noisier.
 
     Up to a quarter of ``dspectral.in-memory-bytes`` (32 MiB) of weighted sentences are decomposed exactly in memory.

@@ -103,7 +103,7 @@ def _next_state(state: LevelState, level: Spectrum, n_left: int, settings: Level
     axes = [*state.axes, settings.scale_axes(level.axes, settings.variances(level))]
     # n_rows counts the concatenated vectors of this level, N / P^level for each tree.
     n_trees = level.n_rows * trees.arity ** len(axes) // trees.length
-    fits = 8 * len(level.axes) * stream.max_nodes(n_trees, len(axes)) <= get_memory_limit()
+    fits = 8 * len(level.axes) * stream.get_max_nodes(n_trees, len(axes)) <= get_memory_limit()
     # Collecting nodes costs a pass, which pays off only if more than one level is left.
     if not state.collected and (n_left == 1 or not fits):
         return LevelState(stream, axes, collected=False)

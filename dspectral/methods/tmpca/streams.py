@@ -53,7 +53,7 @@ class Stream(NamedTuple):
     n_rows: list[int] | None = None
     n_tokens: int | None = None
 
-    def max_nodes(self, n_trees: int, level: int) -> int:
+    def get_max_nodes(self, n_trees: int, level: int) -> int:
         """Return an upper bound on the number of nodes of a level, without pure padding."""
         # A level has at most one node for each P^level tokens, and one partly filled node for each tree.
         width: int = self.trees.arity**level

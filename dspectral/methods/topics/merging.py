@@ -31,7 +31,7 @@ class PlacedTopics(NamedTuple):
     def from_arrays(
         cls, sums: TopicSums, axes: TopicAxes, idf: FloatArray, n_rows: int, columns: IntArray, n_columns: int
     ) -> Self:
-        """Scatter columns to their positions, shape (d,), and invert the inverse document frequencies."""
+        """Place columns at their positions among all d, and recover document frequencies from the IDF."""
 
         def scatter(values: FloatArray) -> Doubles:
             out = np.zeros((*values.shape[:-1], n_columns))

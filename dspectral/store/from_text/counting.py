@@ -37,7 +37,7 @@ def count_vocabulary(
     vocabulary = Vocabulary.from_tables(tables, max_features=settings.max_features)
     if not vocabulary.documents.n_documents:
         raise ValueError(
-            f"0 n-grams are in {limits[0]:g} to {limits[1]:g} of the {n_documents} document(s): lower min_df = "
+            f"no n-gram occurs in {limits[0]:g} to {limits[1]:g} of the {n_documents} document(s): lower min_df = "
             f"{settings.min_df} or raise max_df = {settings.max_df}"
         )
     write_vocabulary(writer.location, vocabulary)

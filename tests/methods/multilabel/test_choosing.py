@@ -18,7 +18,7 @@ from dspectral.methods.multilabel.documents import (
     unit_rows,
     word_rows,
 )
-from dspectral.methods.multilabel.held_out import LeaveOneOut, add_gains, add_scales, one_standard_error_rule
+from dspectral.methods.multilabel.held_out import LeaveOneOutScores, add_gains, add_scales, one_standard_error_rule
 from dspectral.methods.multilabel.latent_states import EigenbasisRegression, ScoringWeights
 from dspectral.methods.multilabel.passes import extend_directions
 from dspectral.methods.multilabel.summaries import FirstMoments, RegressionSums, label_range
@@ -164,7 +164,7 @@ def test_a_document_left_out_is_scored_by_the_ridge_regression_of_all_others(par
     F, Y, sums = part
     turned, without = (EigenbasisRegression.from_sums(each) for each in sums[:2])
     Z = (F - turned.mean) @ turned.eigenvectors
-    out = LeaveOneOut(Z, Z * Z, np.zeros_like(Y), np.zeros((len(Y), 1)), Y, None, None, turned)
+    out = LeaveOneOutScores(Z, Z * Z, np.zeros_like(Y), np.zeros((len(Y), 1)), Y, None, None, turned)
     found = without.coefficients(ScoringWeights(1.0, 1.0, 2.0), np.zeros((N_LABELS, 2)))
     np.testing.assert_allclose(out.ridge(2.0)[0], found[:, :-1] @ F[0] + found[:, -1], atol=1e-8)
     # Log-odds without a document lie further from what it says of its labels.

@@ -275,7 +275,7 @@ class AnchorHMM(StateDecoder):
                 self.model_ = self.model_._replace(emission=emission)
             summarize_block = partial(ExpectedCounts.from_block, model=self.model_)
             expected = summarize(sentences, summarize_block=summarize_block, name="expect")
-            # Transitions from inverted moments are noisier than emissions, so the first passes update only these.
+            # Transitions from inverted moments are noisier than emissions: first passes update the transitions only.
             model = m_step(expected.counts, model_lengths=False)
             self.model_ = model._replace(emission=self.model_.emission) if step < n_fixed else model
             self.log_likelihoods_.append(expected.log_likelihood)
