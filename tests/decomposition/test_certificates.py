@@ -204,7 +204,9 @@ def faults(seed, folder):
     return wrong
 
 
-@pytest.mark.parametrize("start", range(0, 300, 50))
+@pytest.mark.parametrize(
+    "start", [0, 50, *(pytest.param(start, marks=pytest.mark.slow) for start in range(100, 300, 50))]
+)
 def test_no_certificate_is_below_the_true_error_and_no_exact_answer_is_silently_off(start, tmp_path):
     found = [(seed, *fault) for seed in range(start, start + 50) for fault in faults(seed, str(tmp_path))]
     assert found == []

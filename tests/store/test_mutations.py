@@ -17,6 +17,7 @@ from pathlib import Path
 
 import dask
 import numpy as np
+import pytest
 import zarr
 from scipy import sparse
 
@@ -243,6 +244,7 @@ def main(n, first=0, *names):
             )
 
 
+@pytest.mark.slow
 def test_changed_files_end_in_a_sentence_or_change_nothing():
     done = forked.run([sys.executable, "-m", "tests.store.test_mutations", "6"], cwd=Path(__file__).parents[2])
     # A process that a signal ended has a negative code; its last line of stderr is the seed.
