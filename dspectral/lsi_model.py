@@ -69,7 +69,7 @@ def iterate_chunks(corpus: Iterable[Bag], chunksize: int) -> Iterator[list[Bag]]
         yield bags
 
 
-def blocks(corpus: "Iterable[Bag] | CSRRows", n_terms: int, chunksize: int) -> Iterator[CSRRows]:
+def iter_blocks(corpus: "Iterable[Bag] | CSRRows", n_terms: int, chunksize: int) -> Iterator[CSRRows]:
     """Yield blocks of documents from bags or a sparse matrix (n_terms, n), shape (<= chunksize, n_terms)."""
     if is_sparse(corpus):
         if corpus.shape[0] != n_terms:
@@ -88,7 +88,7 @@ def blocks(corpus: "Iterable[Bag] | CSRRows", n_terms: int, chunksize: int) -> I
         yield sparse.csr_array((weights, words.astype(np.int64), starts), shape=(len(bags), n_terms))
 
 
-def number_words(corpus: Any, chunksize: int) -> dict[int, str]:
+def make_id2word(corpus: Any, chunksize: int) -> dict[int, str]:
     """Return an id2word whose names are the word ids of the corpus."""
     if corpus is None or iter(corpus) is corpus:
         raise ValueError(
@@ -139,7 +139,7 @@ class TransformedCorpus:
         if projection.u is None:
             raise ValueError("the model has no topics yet: call add_documents first")
         axes = projection.u / projection.s if self.scaled else projection.u
-        for block in blocks(self.corpus, self.model.num_terms, self.chunksize):
+        for block in iter_blocks(self.corpus, self.model.num_terms, self.chunksize):
             for row in block @ axes:
                 yield [(topic, float(row[topic])) for topic in np.flatnonzero(np.abs(row) > 1e-9).tolist()]
 
@@ -238,7 +238,7 @@ class LsiModel:
         self.decay, self.onepass = check_real("decay", decay, at_least=0.0), check_flag("onepass", onepass)
         self.power_iters = check_integer("power_iters", power_iters, at_least=0)
         self.extra_samples, self.dtype, self.random_seed = extra_samples, np.dtype(dtype).type, random_seed
-        self.id2word = number_words(corpus, self.chunksize) if id2word is None else id2word
+        self.id2word = make_id2word(corpus, self.chunksize) if id2word is None else id2word
         if not all(isinstance(number, Integral) for number in self.id2word.keys()):  # noqa: SIM118  of gensim
             raise ValueError(f"id2word={id2word!r:.60} must map ids to words: invert a token2id mapping")
         self.num_terms = 1 + max(self.id2word.keys(), default=-1)
@@ -288,7 +288,7 @@ class LsiModel:
         # The model is only updated after all documents are read and the SVD is done.
         with TemporaryDirectory() as scratch:
             new = None
-            for block in blocks(corpus, self.num_terms, size):
+            for block in iter_blocks(corpus, self.num_terms, size):
                 new = write_counts(block, f"{scratch}/new", append=new is not None, signed=True, block_rows=size)
             if new is None:
                 if self.rows is None:

@@ -212,7 +212,7 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10, *, words: float | No
     n = check_integer("n", n, at_least=1)
     points = _compute_points(model, rows, rows)
     query = _normalize_query(model, points, query)
-    store = _counted_rows(rows)
+    store = _get_count_store(rows)
     if is_sparse(query) or isinstance(query, CountMatrix):
         queries = normalize_rows(np.asarray(_compute(_compute_points(model, rows, query)))).astype(np.float32)
         shared = _shared_words(store, query, words)
@@ -220,7 +220,7 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10, *, words: float | No
     is_single = isinstance(query, str | Integral) or np.ndim(query) == int(isinstance(query, np.ndarray))
     items = [query] if is_single else list(query)
     excluded = [int(item) if isinstance(item, Integral) else -1 for item in items]
-    queries = normalize_rows(_query_points(model, rows, points, items)).astype(np.float32)
+    queries = normalize_rows(_get_query_points(model, rows, points, items)).astype(np.float32)
     lists = _search(rows, points, queries, excluded, n, _shared_words(store, items, words))
     return lists[0] if is_single else lists
 
@@ -255,7 +255,7 @@ def _search(
     return _add_documents(rows, lists)
 
 
-def _counted_rows(rows: Any) -> CountMatrix | None:
+def _get_count_store(rows: Any) -> CountMatrix | None:
     """Return the store of the rows, or of saved coordinates whose store is open."""
     store = rows.store if isinstance(rows, Coordinates) else rows
     return store if isinstance(store, CountMatrix) and len(store) == len(rows) else None
@@ -333,24 +333,24 @@ def _add_documents(rows: Any, lists: list[list[Neighbor]]) -> list[list[Neighbor
     ]
 
 
-def _query_points(model: Any, rows: Any, points: Any, items: list[Any]) -> FloatArray:
+def _get_query_points(model: Any, rows: Any, points: Any, queries: list[Any]) -> FloatArray:
     """Return the coordinates of queries of one kind. Shapes: returns (n_queries, k)."""
-    if not items:
+    if not queries:
         raise ValueError("query is empty: pass at least one text, row number or point")
-    if all(isinstance(item, str) for item in items):
+    if all(isinstance(query, str) for query in queries):
         if model is None:
-            raise ValueError(f"query is the text {items[0]!r:.60}, but model is None: pass the fitted model")
-        return np.asarray(_compute_points(model, rows, items))
-    if all(isinstance(item, Integral) for item in items):
-        outside = [item for item in items if not 0 <= item < points.shape[0]]
+            raise ValueError(f"query is the text {queries[0]!r:.60}, but model is None: pass the fitted model")
+        return np.asarray(_compute_points(model, rows, queries))
+    if all(isinstance(query, Integral) for query in queries):
+        outside = [query for query in queries if not 0 <= query < points.shape[0]]
         if outside:
             raise ValueError(f"query is row {outside[0]}, but must be from 0 to {points.shape[0] - 1}")
         # Sorted and unique, so that each block is read once.
-        numbers = np.unique(np.asarray(items))
+        numbers = np.unique(np.asarray(queries))
         selected = points[numbers]
         coordinates = np.asarray(selected.compute() if hasattr(selected, "compute") else selected)
-        return coordinates[np.searchsorted(numbers, items)]
-    coordinates = np.asarray(items, dtype=np.float64)
+        return coordinates[np.searchsorted(numbers, queries)]
+    coordinates = np.asarray(queries, dtype=np.float64)
     if coordinates.ndim != 2 or coordinates.shape[1] != points.shape[1]:
         raise ValueError(f"query has shape {coordinates.shape}, but each point must have {points.shape[1]} coordinates")
     return coordinates

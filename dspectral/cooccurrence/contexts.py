@@ -182,7 +182,7 @@ def take_row(row: RowSums, data: Doubles, indices: Int32s, end: int) -> int:
 
 
 def count_contexts(
-    sentences: Sentences, n_types: int, window: Window, runs: Sequence[tuple[int, int]]
+    sentences: Sentences, n_types: int, window: Window, type_ranges: Sequence[tuple[int, int]]
 ) -> Iterator[CSRParts]:
     """Yield the context counts of each range of word types."""
     ids, offsets = read_only(sentences.ids), read_only(sentences.offsets)
@@ -190,12 +190,12 @@ def count_contexts(
         wrong = int(ids.min() if ids.min() < 0 else ids.max())
         raise ValueError(f"a sentence has word type {wrong}, but there are {n_types} types, from 0")
     tokens = TokensByType(*_group_tokens(ids, offsets, n_types, window.left, window.right))
-    arrays = (read_only(window.weights), read_only(window.first), read_only(window.columns))
+    window_arrays = (read_only(window.weights), read_only(window.first), read_only(window.columns))
     row = RowSums.allocate(window.n_columns)
-    for first, last in runs:
+    for first, last in type_ranges:
         # In small batches of rows, so that the allocator reuses memory.
         ranges = [(first + a, first + b) for a, b in split_by_size(tokens.n_pairs[first:last], MAX_PAIRS)]
-        yield _concatenate_rows([_count(ids, tokens, a, b, window.left, arrays, row) for a, b in ranges])
+        yield _concatenate_rows([_count_types(ids, tokens, a, b, window.left, window_arrays, row) for a, b in ranges])
 
 
 class TokensByType(NamedTuple):
@@ -227,16 +227,16 @@ def _concatenate_rows(parts: list[CSRParts]) -> CSRParts:
 # Invariant at the start of each row: `row` is zero, and data[:end] holds the previous rows. Cost of a row: its pairs,
 # its distinct columns, and one read per 4096 columns.
 @compiled
-def _count(
+def _count_types(
     ids: Int32s,
     tokens: TokensByType,
     start: int,
     stop: int,
     left: int,
-    arrays: tuple[Doubles, Int64s, Int32s],
+    window_arrays: tuple[Doubles, Int64s, Int32s],
     row: RowSums,
 ) -> CSRParts:
-    weights, first, columns = arrays
+    weights, first, columns = window_arrays
     # A row has at most as many entries as pairs, and as columns.
     capacity = 0
     for word in range(start, stop):

@@ -176,7 +176,7 @@ def _pack(
     indptr: Int64s,
     coding: ByteCoding,
     content: NDArray[np.uint8],
-    numbers: Doubles,
+    rare_values: Doubles,
     section_starts: Int64s,
 ) -> None:
     size = section_starts[0, 0]
@@ -191,11 +191,11 @@ def _pack(
             n += 1
             gap = _write_varint(content, gap, np.uint64(indices[k] - before - 1))
             before = np.int64(indices[k])
-            number = _get_code(data[k], coding)
-            content[code] = number
+            code_value = _get_code(data[k], coding)
+            content[code] = code_value
             code += 1
-            if number == 0:
-                numbers[rare] = data[k]
+            if code_value == 0:
+                rare_values[rare] = data[k]
                 rare += 1
         size = _write_varint(content, size, np.uint64(n))
 
@@ -209,7 +209,7 @@ def _add_packed_rows(
     indices: Int32s,
     indptr: Int64s,
     content: NDArray[np.uint8],
-    numbers: Doubles,
+    rare_values: Doubles,
     section_starts: Int64s,
     coding: ByteCoding,
     capacity: int,
@@ -233,11 +233,11 @@ def _add_packed_rows(
             for _ in range(np.int64(size)):
                 step, gap = _read_varint(content, gap)
                 column += step
-                number = content[code]
+                code_value = content[code]
                 code += np.uint64(1)
-                value = coding.values[number]
-                if number == 0:
-                    value = numbers[rare]
+                value = coding.values[code_value]
+                if code_value == 0:
+                    value = rare_values[rare]
                     rare += 1
                 add_to_row(row, column, value)  # type: ignore[arg-type]
                 column += np.uint64(1)

@@ -30,7 +30,7 @@ _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), autoesc
 MACROS: Any = _TEMPLATES.get_template("cards.html").module
 
 
-def card(record: FitHistory, root: FitState, now: float) -> str:
+def render_card(record: FitHistory, root: FitState, now: float) -> str:
     """Return the card of a fit as HTML: name, state and numbers, its passes, and the merge tree of one pass."""
     members = record.get_family(root)
     inner = next((fit.name for fit in reversed(members[1:]) if fit.is_running), "")
@@ -191,9 +191,9 @@ def _make_curves(root: FitState) -> Iterator[tuple[str, str, str, str]]:
 
 def render_page(record: FitHistory, now: float) -> str:
     """Return the page as HTML: cards of running fits, or else of the last finished one, and the finished fits."""
-    shown_fits = select_fits(record)
-    hints = [] if any(root.is_running for root in shown_fits) else [MACROS.last() if shown_fits else MACROS.nothing()]
-    return "".join([*map(str, hints), *(card(record, root, now) for root in shown_fits), render_finished(record)])
+    fits = select_fits(record)
+    hints = [] if any(root.is_running for root in fits) else [MACROS.last() if fits else MACROS.nothing()]
+    return "".join([*map(str, hints), *(render_card(record, root, now) for root in fits), render_finished(record)])
 
 
 def select_fits(record: FitHistory) -> list[FitState]:
@@ -204,7 +204,7 @@ def select_fits(record: FitHistory) -> list[FitState]:
     return running[:MAX_CARDS] or ended_roots[-1:]
 
 
-def show(record: FitHistory, _scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
+def fill_document(record: FitHistory, _scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
     """Fill a Bokeh document for a visitor."""
     page = Div(sizing_mode="stretch_width", stylesheets=[str(MACROS.style())], styles={"padding": "4px 14px"})
 

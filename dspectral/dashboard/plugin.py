@@ -82,7 +82,7 @@ def install(dask_scheduler: Scheduler) -> str:
     if PATH.strip("/") not in variables["pages"]:
         # All pages share this list of links.
         variables["pages"].insert(-1, PATH.strip("/"))
-    show = partial(page.show, plugin.record)
+    show = partial(page.fill_document, plugin.record)
     app = core.BokehApplication({PATH: show}, dask_scheduler, dashboard.prefix, variables)
     dask_scheduler.http_application.add_application(app)
     app.initialize(IOLoop.current())

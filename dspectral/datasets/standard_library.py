@@ -131,7 +131,7 @@ def standard_library_intents(
     """
     if not 0 < test_share < 1:
         raise ValueError(f"test_share={test_share} must be between 0 and 1")
-    labels_by_key, texts_by_key = _unique_texts(documents or standard_library_documents())
+    labels_by_key, texts_by_key = _find_unique_texts(documents or standard_library_documents())
     counts = Counter(label for label in labels_by_key.values() if label is not None)
     frequent_labels = sorted(counts, key=lambda label: (-counts[label], label))[:n_labels]
     if n_labels < 2 or len(frequent_labels) < n_labels or counts[frequent_labels[-1]] < 2:
@@ -153,7 +153,7 @@ def standard_library_intents(
     return intents
 
 
-def _unique_texts(documents: LabeledDocuments) -> tuple[dict[str, str | None], dict[str, str]]:
+def _find_unique_texts(documents: LabeledDocuments) -> tuple[dict[str, str | None], dict[str, str]]:
     """Return the label of each distinct text (None for several labels), and its first spelling."""
     labels_by_key: dict[str, str | None] = {}
     texts_by_key: dict[str, str] = {}

@@ -101,20 +101,20 @@ class Decomposition(
     _scikit_solver: str = "auto"
     _n_iter: int | None = None
 
-    def _make_options(self, dtype: DTypeLike, *, grows: bool = False) -> SVDOptions:
-        """Return the solver options. If `grows`, they have one pass, so that ``partial_fit`` works."""
+    def _make_options(self, dtype: DTypeLike, *, one_pass: bool = False) -> SVDOptions:
+        """Return the solver options. With `one_pass`, they have one pass, so that ``partial_fit`` works."""
         exact = self._scikit_solver in EXACT or self.solver == "full"
         # Convert NumPy integers, whose sums may overflow.
         numbers: Any = (self.n_passes, self.sketch_size, self.n_components)
         n_passes, size, k = (int(x) if isinstance(x, Integral) else x for x in numbers)
         # `power_iteration_normalizer` is only validated, because every product is orthonormalized.
         check_option("power_iteration_normalizer", self.power_iteration_normalizer, _NORMALIZERS)
-        tol = 0.0 if grows else _EXACT_TOL if exact and not self.tol else self.tol
+        tol = 0.0 if one_pass else _EXACT_TOL if exact and not self.tol else self.tol
         if n_passes is None:
             n_passes = MAX_PASSES if tol else self._n_passes
             if self._n_iter is not None:
                 n_passes = check_integer("n_iter", self._n_iter, at_least=0) + 1
-        n_passes = 1 if grows else n_passes
+        n_passes = 1 if one_pass else n_passes
         if self.n_oversamples is not None and size is None and isinstance(k, int):
             width = k + check_integer("n_oversamples", self.n_oversamples, at_least=0)
             size = width * (1 if tol else max(1, n_passes - 1))
@@ -194,20 +194,22 @@ class Decomposition(
         CallbackSupportMixin.set_callbacks(self, *callbacks)
         return self
 
-    def _fit(self, X: RowsLike, *, grows: bool = False) -> Self:
-        """Fit the components. If `grows`, read one pass, so that ``partial_fit`` works."""
-        X, options = self._prepare(X, grows=grows)
-        is_share = _is_share(self.n_components)
-        return self._finish(options, self._fit_share(X, options, grows=grows) if is_share else spectrum(X, options))
+    def _fit(self, X: RowsLike, *, one_pass: bool = False) -> Self:
+        """Fit the components. With `one_pass`, read one pass, so that ``partial_fit`` works."""
+        X, options = self._prepare(X, one_pass=one_pass)
+        result = (
+            self._fit_share(X, options, one_pass=one_pass) if _is_share(self.n_components) else spectrum(X, options)
+        )
+        return self._finish(options, result)
 
-    def _prepare(self, X: RowsLike, *, grows: bool = False) -> tuple[CheckedRows, SVDOptions]:
+    def _prepare(self, X: RowsLike, *, one_pass: bool = False) -> tuple[CheckedRows, SVDOptions]:
         """Return validated rows and the solver options."""
         X = validate_rows(self, X, reset=True)
         self.random_state_ = resolve_seed(self.random_state)
-        options = self._make_options(X.dtype, grows=grows)
+        options = self._make_options(X.dtype, one_pass=one_pass)
         if self.n_components is None:
             options = options._replace(n_components=min(X.shape))
-        if grows:
+        if one_pass:
             options = options._replace(solver=select_solver(options, X.shape[1]))
         return X, options
 
@@ -224,16 +226,16 @@ class Decomposition(
             )
         return self
 
-    def _fit_share(self, X: CheckedRows, options: SVDOptions, *, grows: bool = False) -> Spectrum:
+    def _fit_share(self, X: CheckedRows, options: SVDOptions, *, one_pass: bool = False) -> Spectrum:
         """Fit the fewest components that explain a share of the variance: try 32, then double the number.
 
-        With `grows` the rows are read once, and the sketch size limits the number of components.
+        With `one_pass` the rows are read once, and the sketch size limits the number of components.
         """
         max_components, n_passes = min(X.shape), 0
         finds_all = select_solver(options, X.shape[1]) in ("gram", "full")
-        if grows and not finds_all:
+        if one_pass and not finds_all:
             max_components = min(max_components, options.sketch_size or MAX_SHARE_COMPONENTS)
-        k = max_components if finds_all or grows else min(32, max_components)
+        k = max_components if finds_all or one_pass else min(32, max_components)
         while True:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "n_components is", UserWarning)
@@ -279,7 +281,7 @@ class Decomposition(
             If X has another number of columns, or ``fit`` used a solver that cannot be updated.
         """
         if not hasattr(self, "components_"):
-            return self._fit(X, grows=True)
+            return self._fit(X, one_pass=True)
         X = validate_rows(self, X, reset=False)
         summary: Any = self.summary_
         if summary is None:
@@ -288,7 +290,7 @@ class Decomposition(
                 f"solver {self.solver_!r} of fit cannot be updated after {self.n_passes_} pass(es): start with "
                 f"partial_fit, or fit with {name}='frequent_directions', 'nystrom' or 'gram'"
             )
-        options, n_rows = self._make_options(self.components_.dtype, grows=True), summary.n_rows + X.shape[0]
+        options, n_rows = self._make_options(self.components_.dtype, one_pass=True), summary.n_rows + X.shape[0]
         # Only the new rows are read. The summary of the old rows determines the size and the centering.
         engine.expect_passes(1)
         size = getattr(summary, "size", None)
@@ -323,7 +325,7 @@ class Decomposition(
         X = validate_rows(self, X, reset=False)
         axes, dtype, mean = self.components_.T, self.components_.dtype, self.mean_ if self.center else None
         if self.whiten:
-            axes = (axes / self._lengths).astype(dtype)
+            axes = (axes / self._standard_deviations).astype(dtype)
         # (x - mean) V' = x V' - mean V' keeps sparse rows sparse. Far from the origin both products are in double.
         is_far = mean is not None and norm(mean) > FAR_MEAN * np.sqrt(np.sum(self.explained_variance_))
         axes = np.ascontiguousarray(axes, dtype=np.float64 if is_far else dtype)
@@ -358,15 +360,15 @@ class Decomposition(
             )
         axes = self.components_
         if self.whiten:
-            axes = (axes * self._lengths[:, None]).astype(axes.dtype)
-        restore = partial(_restore, axes=axes, mean=self.mean_ if self.center else None)
+            axes = (axes * self._standard_deviations[:, None]).astype(axes.dtype)
+        restore = partial(_restore_rows, axes=axes, mean=self.mean_ if self.center else None)
         if not engine.is_lazy(X):
             return restore(X)
         dtype = np.result_type(X.dtype, self.components_.dtype, *([self.mean_.dtype] if self.center else []))
         return engine.map_rows(X, restore, n_columns=self.components_.shape[1], dtype=dtype, name="restore")
 
     @property
-    def _lengths(self) -> Doubles:
+    def _standard_deviations(self) -> Doubles:
         """Standard deviations of the projections, 1 where they are 0, shape (n_components,)."""
         deviations = np.sqrt(self.explained_variance_)
         return np.where(deviations > 0.0, deviations, 1.0)
@@ -402,7 +404,7 @@ class Decomposition(
 
 
 @np.errstate(under="ignore")
-def _restore(X: FloatArray, *, axes: FloatArray, mean: FloatArray | None) -> FloatArray:
+def _restore_rows(X: FloatArray, *, axes: FloatArray, mean: FloatArray | None) -> FloatArray:
     """Return rows in the original space from one block of projections."""
     rows = X @ axes
     return np.asarray(rows if mean is None else rows + mean)

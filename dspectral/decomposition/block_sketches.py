@@ -104,7 +104,7 @@ class CenteredGram:
         """Transposed panels of the block, a second copy that is cached on first use."""
         if not self._panels:
             row_bytes = self.width * self.rows.dtype.itemsize
-            self._panels = list(sparse_products.iter_transposed_panels(self.rows, row_bytes, keep=True))
+            self._panels = list(sparse_products.iter_transposed_panels(self.rows, row_bytes, keep_transposes=True))
         return self._panels
 
     def __matmul__(self, Z: FloatArray) -> FloatArray:
@@ -288,13 +288,13 @@ def sketch_large_sparse(
     # Row i of the sketch is an eigenvector of squared length kept[i].
     shrunk_values, _ = shrink_values(best.values, capacity, rows.dtype)
     scale = np.sqrt(shrunk_values / best.values[: len(shrunk_values)])
-    sketch = best.rows(scale, columns=gram.columns, n_columns=rows.shape[1], consume=True)
+    sketch = best.rows(scale, columns=gram.columns, n_columns=rows.shape[1], release_parts=True)
     floor = rounding_floor(best.values, rows.dtype)
     del best  # holds as much memory as the sketch
 
-    def multiply_residual(q: FloatArray, less: Doubles) -> Doubles:
+    def multiply_residual(q: FloatArray, subtracted: Doubles) -> Doubles:
         # (A'A - B'B) q, in double: sums in single precision would hide the rounding errors of the sketch.
-        product = gram.multiply_in_double(q) - less
+        product = gram.multiply_in_double(q) - subtracted
         subtract_gram_times(sketch, q, gram.columns, product)
         return product
 

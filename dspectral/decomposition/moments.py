@@ -407,15 +407,15 @@ class _ShorterSide:
         self.mean = None if self.shift is None else self.shift.astype(rows.dtype)
         self.projected_total = 0.0 if self.mean is None else self.rows @ self.mean
 
-    def decompose_gram(self, k: int, n_wanted: int, formed: float) -> tuple[Doubles, Doubles, float, float]:
+    def decompose_gram(self, k: int, n_wanted: int, uncentered_energy: float) -> tuple[Doubles, Doubles, float, float]:
         """Decompose a short side; return squared singular values, singular vectors (c, r), remainder and floor.
 
         The remainder bounds the other values, the floor is the rounding of values. `n_wanted`: largest possible rank up
-        to k; `formed`: energy of the rows before centering.
+        to k; `uncentered_energy`: energy of the rows before centering.
         """
         values, vectors = eigh_descending(self._compute_gram(), min(self.length, k + 1))
         centers_product = self.shift is not None and not is_dense(self.rows)
-        floor = rounding_floor(np.array([formed if centers_product else values[0]]), np.float64)
+        floor = rounding_floor(np.array([uncentered_energy if centers_product else values[0]]), np.float64)
         floor *= max(1.0, np.sqrt(max(self.rows.shape)) / 16.0)
         left, rank = float(values[k:].sum()), int(np.sum(values[:k] > floor))
         squares = bool(n_wanted) and values[n_wanted - 1] > max(floor, GRAM_RESOLUTION * values[0])
@@ -453,7 +453,7 @@ class _ShorterSide:
             factor = triangular_factor(factor, panel_rows)
         return factor
 
-    def run_arpack(self, k: int, seed: int, formed: float) -> tuple[Doubles, FloatArray, float, float]:
+    def run_arpack(self, k: int, seed: int, uncentered_energy: float) -> tuple[Doubles, FloatArray, float, float]:
         """Return the same as :meth:`decompose_gram`, computed by ARPACK."""
         dtype = self.rows.dtype
         operator = LinearOperator((self.length,) * 2, matvec=self.times, dtype=dtype)
@@ -467,7 +467,7 @@ class _ShorterSide:
         # under the rows, which the axes need anyway.
         long_vectors = self.lift(basis)
         values, rotation = eigh_descending(row_gram(long_vectors.T))
-        floor = rounding_floor(values if self.mean is None else np.array([formed]), dtype)
+        floor = rounding_floor(values if self.mean is None else np.array([uncentered_energy]), dtype)
         rank = int(np.sum(values > floor * max(1.0, np.sqrt(self.rows.shape[0]) / 16.0)))
         values, rotation = values[:rank], rotation[:, :rank]
         factor, scale = (long_vectors, np.sqrt(values)) if self.by_rows else (basis, np.ones(rank))
@@ -492,10 +492,10 @@ class _ShorterSide:
         product += (self.mean @ self.mean) * total - self.projected_total @ Y
         return product
 
-    def multiply_complement(self, basis: FloatArray, q: FloatArray, less: Doubles) -> Doubles:
+    def multiply_complement(self, basis: FloatArray, q: FloatArray, subtracted: Doubles) -> Doubles:
         """Return ``P C P q - less`` for the orthogonal projection P onto the complement of a basis."""
         product = self.times(q - basis @ (basis.T @ q))
-        return np.asarray(product - basis @ (basis.T @ product) - less, dtype=np.float64)
+        return np.asarray(product - basis @ (basis.T @ product) - subtracted, dtype=np.float64)
 
     def lift(self, basis: FloatArray) -> FloatArray:
         """Map a basis of the shorter side to the longer one by the (centered) rows or their transpose."""

@@ -136,7 +136,7 @@ class NystromSketch(NamedTuple):
         """Number of columns of the basis."""
         return int(self.products.product.shape[1])
 
-    def approximate(self, k: int, added: float) -> "NystromApproximation":
+    def approximate(self, k: int, mean_weight: float) -> "NystromApproximation":
         """Approximate ``C + added mean mean'`` by its Nystrom approximation, and bound the error.
 
         For U the first j eigenvectors of the error E by magnitude, with values s, ``s_j^2 |U'W|^2 <= |U'E W|^2``, which
@@ -147,7 +147,7 @@ class NystromSketch(NamedTuple):
         W = draw_probes(len(V), self.seed)
         mean = self.total / max(1, self.n_rows)
         Y, probe_product = (
-            part.product if not added else add_mean_term(part.product.copy(), mean, added, Z)
+            part.product if not mean_weight else add_mean_term(part.product.copy(), mean, mean_weight, Z)
             for part, Z in ((self.products, V), (self.probes, W))
         )
         inner = inner_products((V,), Y)

@@ -519,7 +519,7 @@ def krylov_steps(
     lost_share /= energy or 1.0
 
     def get_axes(k: int) -> FloatArray:
-        return best.rows(1.0 / np.sqrt(best.values[:k]), consume=True)
+        return best.rows(1.0 / np.sqrt(best.values[:k]), release_parts=True)
 
     yield spectrum_from_products(get_axes, values, gram_product, options, certificate, lost_share, "krylov", n_reads)
 

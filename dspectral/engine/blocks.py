@@ -207,11 +207,11 @@ def iterate_slices(X: Rows, sizes: Sequence[int]) -> Iterator[Rows]:
         yield slice_rows(X, start, stop) if is_sparse(X) else X[start:stop]
 
 
-def get_declared_block(array: da.Array, number: int) -> DeclaredBlock:
+def get_declared_block(array: da.Array, block_number: int) -> DeclaredBlock:
     """Return the declared shape and dtype of a row block of a Dask array."""
     if array.dtype.kind == "O":  # not a matrix
         return None
-    return int(array.chunks[0][number]), int(array.chunks[1][0]), array.dtype.str
+    return int(array.chunks[0][block_number]), int(array.chunks[1][0]), array.dtype.str
 
 
 def check_block(block: Any, declared: DeclaredBlock) -> Any:
@@ -298,10 +298,10 @@ def group_blocks_by_size(arrays: Sequence[da.Array], target: int) -> list[range]
     return [range(*ends) for ends in pairwise([*starts, n_blocks])]
 
 
-def join_blocks(first: int, shapes: Sequence[DeclaredBlock], *blocks: Any) -> CSRRows:
+def join_blocks(first_block: int, shapes: Sequence[DeclaredBlock], *blocks: Any) -> CSRRows:
     """Check consecutive blocks of one stream, and concatenate them."""
     checked = []
-    for number, (block, shape) in enumerate(zip(blocks, shapes, strict=True), first):
+    for number, (block, shape) in enumerate(zip(blocks, shapes, strict=True), first_block):
         try:
             checked.append(check_block(block, shape))
         except ValueError as error:
@@ -403,7 +403,7 @@ def block_tasks(
 
 
 def call_on_blocks(
-    shared: SharedFunction, first: int, shapes: Sequence[DeclaredBlock], sizes: Sequence[int], *rows: Any
+    shared: SharedFunction, first_block: int, shapes: Sequence[DeclaredBlock], sizes: Sequence[int], *rows: Any
 ) -> Any:
     """Call a function of one block, or of a block group of some sizes; errors name the number of the block."""
     try:
@@ -412,9 +412,9 @@ def call_on_blocks(
             return copy_unaligned(shared.function)(*map(copy_unaligned, blocks))
     except ValueError as error:
         if not sizes:
-            raise ValueError(f"row block {first}: {error}") from error
+            raise ValueError(f"row block {first_block}: {error}") from error
         # Call it on each block, to find the number of the block with the error.
         stream_blocks = (iterate_slices(joined, sizes) for joined in rows)
-        for number, row_blocks in enumerate(zip(*stream_blocks, strict=True), first):
+        for number, row_blocks in enumerate(zip(*stream_blocks, strict=True), first_block):
             call_on_blocks(shared, number, (None,) * len(row_blocks), (), *row_blocks)
-        raise ValueError(f"row blocks {first} to {first + len(sizes) - 1}: {error}") from error
+        raise ValueError(f"row blocks {first_block} to {first_block + len(sizes) - 1}: {error}") from error

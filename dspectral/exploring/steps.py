@@ -116,7 +116,7 @@ def make_topic_model(
     store: CountStore,
     words: list[str],
     max_topics: int,
-    is_function: NDArray[np.bool_],
+    is_function_word: NDArray[np.bool_],
     *,
     n_distinct: int,
     with_pairs: bool = False,
@@ -130,7 +130,7 @@ def make_topic_model(
     is_word = np.array([any(map(str.isalpha, word)) for word in words])
     if with_pairs:  # pairs with hiragana are particles and endings in most cases
         is_word &= np.array([re.search(HIRAGANA, word) is None for word in words])
-    is_word &= ~is_function
+    is_word &= ~is_function_word
     stop_words = [words[i] for i in np.flatnonzero(~is_word).tolist()]
     min_df = min(MAX_MIN_DF, max(2, n_distinct // 100))
     frequency = store.document_frequency[is_word & (store.document_frequency >= min_df)]
@@ -195,10 +195,10 @@ def read_texts(
     sample: NDArray[np.int64],
     nearest: dict[int, list[tuple[int, float]]],
     text: TextInput,
-    mapped: NDArray[np.int64],
+    map_rows: NDArray[np.int64],
 ) -> ExploredDocuments:
     """Read the beginnings of all documents of the page in one pass, and drop duplicates among neighbors."""
-    rows = {row for row in topics.document_rows_.ravel().tolist() if row >= 0} | nearest.keys() | set(mapped.tolist())
+    rows = {row for row in topics.document_rows_.ravel().tolist() if row >= 0} | nearest.keys() | set(map_rows.tolist())
     rows |= {other for neighbor_list in nearest.values() for other, _ in neighbor_list}
     sorted_rows = np.array(sorted(rows), dtype=np.int64)
     texts = dict(zip(sorted_rows.tolist(), read_documents(words.corpus, sorted_rows, text), strict=True))

@@ -142,9 +142,9 @@ def encode_classes(y: Classes, n_rows: int) -> ClassRows:
         n_classes, label_array = label_array.shape[1], as_dask_rows(label_array)
         if n_classes == 1 and not is_sparse(label_array._meta):  # noqa: SLF001
             raise ValueError("y is a lazy column: call compute() on labels, or pass a sparse indicator matrix")
-        indicator = map_rows(label_array, _indicator, n_columns=n_classes, sparse_output=True, name="classes")
+        indicator = map_rows(label_array, _as_indicator, n_columns=n_classes, sparse_output=True, name="classes")
     else:
-        indicator = _indicator(label_array)
+        indicator = _as_indicator(label_array)
     return ClassRows(indicator, np.arange(label_array.shape[1]), exclusive=False)
 
 
@@ -192,7 +192,7 @@ def _encode_labels(labels: NDArray[Any]) -> ClassRows:
     return ClassRows(indicator, classes, exclusive=True)
 
 
-def _indicator(rows: Rows) -> CSRRows:
+def _as_indicator(rows: Rows) -> CSRRows:
     """Return a block of an indicator as float64 CSR; raise a ValueError if an entry is neither 0 nor 1."""
     block: Any = sparse.csr_array(rows) if is_sparse(rows) else rows
     check_indicator(block)

@@ -189,30 +189,30 @@ def as_memory_blocks(blocks: Sequence[object]) -> Blocks:
     return Blocks(_return_block, blocks, in_memory=True)
 
 
-def _assign_ids(sequences: Sequence[Any], kind: str, numbers: dict[Hashable, int]) -> dict[Hashable, int]:
-    """Add an id for each new value to ``numbers``, by first appearance, and return it."""
+def _assign_ids(sequences: Sequence[Any], kind: str, ids: dict[Hashable, int]) -> dict[Hashable, int]:
+    """Add an id for each new value to ``ids``, by first appearance, and return it."""
     for i, sequence in enumerate(sequences):
         try:
             # dict.fromkeys keeps the order of first appearance; the order of a set of strings varies between runs.
             for value in dict.fromkeys(as_python_values(sequence)):
-                if value not in numbers:
+                if value not in ids:
                     if is_missing(value) or (kind == "label" and value == ""):
                         raise ValueError(
                             f"sequence {i} has the {kind} {value!r}, but no {kind} may be missing: remove it, "
                             f"or replace missing {kind}s by a name"
                         )
-                    numbers[value] = len(numbers)
+                    ids[value] = len(ids)
         except TypeError:
             raise TypeError(f"sequence {i} has a {kind} that is not hashable: {HINT}") from None
-    return numbers
+    return ids
 
 
-def _encode_values(sequences: Sequence[Any], numbers: Mapping[Hashable, int]) -> Sentences:
+def _encode_values(sequences: Sequence[Any], ids: Mapping[Hashable, int]) -> Sentences:
     """Return the ids of all values, 0 for unknown ones, and the offsets of the sequences."""
     # np.fromiter avoids a list of Python integers, which takes ten times the memory.
     offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
     np.cumsum([len(sequence) for sequence in sequences], out=offsets[1:])
-    values = (numbers.get(value, 0) for sequence in sequences for value in as_python_values(sequence))
+    values = (ids.get(value, 0) for sequence in sequences for value in as_python_values(sequence))
     return Sentences(np.fromiter(values, np.int32, int(offsets[-1])), offsets)
 
 

@@ -75,11 +75,11 @@ class TopTermsMixin:
         if columns is not None:
             column_names = _restrict_names(column_names, columns)
         if component is None:
-            return TermLists(_largest_terms(row, column_names, n) for row in weights)
+            return TermLists(_select_largest_terms(row, column_names, n) for row in weights)
         number = check_integer("component", component, at_least=0)
         if number >= len(weights):
             raise ValueError(f"component={number} must be below {len(weights)}, the number of components")
-        return _largest_terms(weights[number], column_names, n)
+        return _select_largest_terms(weights[number], column_names, n)
 
     def _term_weights(self) -> FloatArray:
         """Return the weights, shape (n_components, n_columns)."""
@@ -224,7 +224,7 @@ def _restrict_names(column_names: ColumnNames, columns: Int64s) -> ColumnNames:
     return ColumnNames(positions[is_named], [column_names.names[i] for i in is_named], column_names.signs[is_named])
 
 
-def _largest_terms(row: FloatArray, column_names: ColumnNames, n: int) -> list[tuple[str, float]]:
+def _select_largest_terms(row: FloatArray, column_names: ColumnNames, n: int) -> list[tuple[str, float]]:
     """Return the named columns of largest magnitude, ties by name, without weights that round to zero."""
     weights = np.asarray(row, dtype=np.float64)[column_names.columns] * column_names.signs
     largest = np.abs(weights).max(initial=0.0)

@@ -66,7 +66,7 @@ def is_digit(byte: np.uint8) -> bool:
 
 
 @compiled
-def ends_word(byte: np.uint8) -> bool:
+def is_separator(byte: np.uint8) -> bool:
     """Return whether a byte is a space, a tab or a line break."""
     return byte in (TAB, NEWLINE, RETURN, SPACE)
 
@@ -157,14 +157,14 @@ def _map_classes(
 
 
 def _check_width(
-    chunk: LineChunk, columns: Numbers, lines: Numbers, indptr: Numbers, width: int, kind: str, first: int
+    chunk: LineChunk, columns: Numbers, lines: Numbers, indptr: Numbers, width: int, kind: str, first_index: int
 ) -> None:
     if not width or columns.max(initial=-1) < width:
         return
     entry = int(np.argmax(columns >= width))
     line = int(lines[np.searchsorted(indptr, entry, side="right") - 1])
     raise ValueError(
-        f"{chunk.describe_line(line)}: {kind} {columns[entry] + first} must be at most {width - 1 + first}"
+        f"{chunk.describe_line(line)}: {kind} {columns[entry] + first_index} must be at most {width - 1 + first_index}"
     )
 
 
@@ -214,7 +214,7 @@ def _read_labels(text: Text, position: int, names: Numbers, n_names: int) -> tup
     # Invariant: names[first:n_names] are the labels of this line before `position`. Returning `start` and `first`
     # discards them, and the line is parsed as pairs.
     start = position
-    if ends_word(text[position]) or text[position] == HASH:
+    if is_separator(text[position]) or text[position] == HASH:
         return 0, position, n_names
     first = n_names
     while True:
@@ -238,7 +238,7 @@ def _read_labels(text: Text, position: int, names: Numbers, n_names: int) -> tup
         if text[position] != COMMA:
             break
         position += 1
-    return (0 if ends_word(text[position]) else 1), position, n_names
+    return (0 if is_separator(text[position]) else 1), position, n_names
 
 
 @compiled
@@ -248,16 +248,16 @@ def _read_pairs(
     """Read the pairs of a line; return an error code, the start of the next line, and the total number of pairs."""
     # Invariant: columns[:n_pairs] and values[:n_pairs] are the valid pairs before `position`. Cost: one read per byte.
     while True:
-        position = _next_word(text, position)
+        position = _find_next_word(text, position)
         if text[position] == NEWLINE:
             return 0, position + 1, n_pairs
         if not is_digit(text[position]):
             return 2, position, n_pairs
         number, position = read_integer(text, position)
         if text[position] != COLON:
-            return (3 if ends_word(text[position]) else 2), position, n_pairs
+            return (3 if is_separator(text[position]) else 2), position, n_pairs
         value, position = read_decimal(text, position + 1)
-        if np.isnan(value) or not (ends_word(text[position]) or text[position] == HASH):
+        if np.isnan(value) or not (is_separator(text[position]) or text[position] == HASH):
             return 4, position, n_pairs
         number -= first_column
         if number < 0 or number >= MAX_COLUMNS or abs(value) >= INFINITE:
@@ -267,16 +267,16 @@ def _read_pairs(
 
 
 @compiled
-def _next_word(text: Text, position: int) -> int:
+def _find_next_word(text: Text, position: int) -> int:
     """Return the position after spaces, ``qid:`` pairs and a comment."""
     while True:
-        while text[position] != NEWLINE and ends_word(text[position]):
+        while text[position] != NEWLINE and is_separator(text[position]):
             position += 1
         if text[position] == HASH:
             while text[position] != NEWLINE:
                 position += 1
         elif text[position] == SMALL_Q:
-            while not ends_word(text[position]):
+            while not is_separator(text[position]):
                 position += 1
             continue
         return position

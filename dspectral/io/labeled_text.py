@@ -41,11 +41,11 @@ class FileHeader(NamedTuple):
     n_labels: int
 
 
-def _read_head(file_range: FileRange, options: dict[str, Any]) -> FileHeader:
+def _read_header(file_range: FileRange, options: dict[str, Any]) -> FileHeader:
     """Read the header of an extreme-classification file."""
     with open_decompressed(file_range.url, file_range.compression, options) as file:
-        first = next(read_line_chunks(file, file_range.url, chunk_bytes=LINE_CHUNK_BYTES >> 4), None)
-    words = first.data.partition(b"\n")[0].split() if first else []
+        first_chunk = next(read_line_chunks(file, file_range.url, chunk_bytes=LINE_CHUNK_BYTES >> 4), None)
+    words = first_chunk.data.partition(b"\n")[0].split() if first_chunk else []
     if len(words) != 3 or not all(word.isdigit() for word in words):
         raise ValueError(f"{file_range.url}, line 1 must be 'documents columns labels', three integers: check format=")
     return FileHeader(*map(int, words))
@@ -201,7 +201,7 @@ def build_labeled_store(
         for file_range in whole_range.files()
         if not file_range.start and format == "extreme"
     ]
-    headers = [_read_head(file_range, options) for file_range in first_spans]
+    headers = [_read_header(file_range, options) for file_range in first_spans]
     width = find_width(headers, ranges, read, parse, (n_columns, n_labels))
     parse = partial(parse, n_columns=width[0], n_labels=width[1])
     provenance = {
@@ -299,22 +299,22 @@ def _as_csr(block: Rows) -> CSRRows:
     return to_canonical_csr(block if is_sparse(block) else sparse.csr_array(np.asarray(block, np.float64)))
 
 
-def _format_lines(rows: CSRRows, labels: CSRRows, first: int, empty: str) -> Iterator[str]:
-    """Yield the lines of a block, and ``empty`` for a document without entries and labels."""
+def _format_lines(rows: CSRRows, labels: CSRRows, first_index: int, empty_line: str) -> Iterator[str]:
+    """Yield the lines of a block, and ``empty_line`` for a document without entries and labels."""
     # Each distinct value is formatted once: formatting is slower than sorting, and counts have few distinct values.
     # Nine digits restore every float32, sixteen every integer.
     unique_values, inverse = np.unique(rows.data, return_inverse=True)
     if not np.isfinite(unique_values).all():
         raise ValueError("an entry of X is NaN or infinite, but all must be finite: replace it")
     texts = [f"{value:.{16 if float(value).is_integer() else 9}g}" for value in unique_values.tolist()]
-    columns, values = (rows.indices + first).tolist(), inverse.tolist()
+    columns, values = (rows.indices + first_index).tolist(), inverse.tolist()
     names = labels.indices.tolist()
     # A space separates labels and pairs, even if either is empty.
     for i in range(rows.shape[0]):
         entries = range(rows.indptr[i], rows.indptr[i + 1])
         pairs = "".join(f" {columns[j]}:{texts[values[j]]}" for j in entries)
         line = ",".join(map(str, names[labels.indptr[i] : labels.indptr[i + 1]])) + (pairs or " ") + "\n"
-        yield line if line != " \n" else empty
+        yield line if line != " \n" else empty_line
 
 
 def _write_parsed(

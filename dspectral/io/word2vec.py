@@ -187,12 +187,12 @@ def _is_binary(path: str) -> bool:
     return path.removesuffix(".gz").removesuffix(".bz2").endswith(".bin")
 
 
-def _decode(word_bytes: bytes, path: str, number: int, errors: str) -> str:
+def _decode(word_bytes: bytes, path: str, word_number: int, errors: str) -> str:
     try:
         return word_bytes.decode(errors=errors)
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path}, word {number}: {word_bytes!r:.60} is not UTF-8 ({error.reason}): use errors='replace'"
+            f"{path}, word {word_number}: {word_bytes!r:.60} is not UTF-8 ({error.reason}): use errors='replace'"
         ) from error
 
 
@@ -205,9 +205,9 @@ def _has_binary_vectors(path: str, compression: str | None, options: dict[str, A
     return _is_binary(path) and not is_text if b"\0" not in line else n_numbers > 0
 
 
-def _is_header(head: list[bytes]) -> bool:
+def _is_header(fields: list[bytes]) -> bool:
     """Return whether the fields are the numbers of words and dimensions."""
-    return len(head) == 2 and all(part.isdigit() and len(part) < 20 for part in head)
+    return len(fields) == 2 and all(part.isdigit() and len(part) < 20 for part in fields)
 
 
 def _parse_numbers(fields: list[bytes]) -> list[float] | None:
@@ -267,10 +267,10 @@ def _read_binary(file: IO[bytes], path: str, n_words: int, n_dimensions: int) ->
         # Some programs write a line break after each vector.
         yield data[position:blank].lstrip(b"\n"), np.frombuffer(data, "<f4", n_dimensions, blank + 1)
         position = blank + 1 + n_bytes
-    _refuse_more(file, data[position:], path, n_words)
+    _check_end_of_file(file, data[position:], path, n_words)
 
 
-def _refuse_more(file: IO[bytes], rest: bytes, path: str, n_words: int) -> None:
+def _check_end_of_file(file: IO[bytes], rest: bytes, path: str, n_words: int) -> None:
     """Raise a ValueError if data follow the last word; reading to EOF also verifies a compressed file."""
     while rest or (rest := file.read(READ_BYTES)):
         if rest.strip():

@@ -304,15 +304,15 @@ def _subspace_iteration(
     width = min(k + OVERSAMPLING, n, d)
     basis = multiply(np.random.default_rng(seed).standard_normal((d, width)).astype(dtype))
     for _ in range(ITERATIONS):
-        basis = multiply(multiply_back(_orthonormal(basis)))
-    basis = _orthonormal(basis)
+        basis = multiply(multiply_back(_orthonormalize(basis)))
+    basis = _orthonormalize(basis)
     # The Gram matrix squares the singular values, so compute it in double precision.
     inner = np.asarray(multiply_back(basis), dtype=np.float64)
     values, rotation = eigh_descending(inner.T @ inner)
     return np.asarray(basis @ rotation[:, :k], dtype=np.float64), np.sqrt(values[:k])
 
 
-def _orthonormal(Y: FloatArray) -> FloatArray:
+def _orthonormalize(Y: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(Y)[0])
 
 

@@ -133,7 +133,7 @@ class KrylovSpace(NamedTuple):
         >>> best.values[:3].round(4), bool((bounds >= [1, 1 / 2, 1 / 3]).all()), bounds.round(4)
         (array([1.    , 0.5   , 0.3333]), True, array([1.    , 0.5   , 0.3333]))
         """
-        T = _assemble(self.columns, self.basis)
+        T = _assemble_blocks(self.columns, self.basis)
         n_inside = T.shape[1]
         H = np.zeros((len(T), len(T)))
         H[:n_inside, :n_inside] = (T[:n_inside] + T[:n_inside].T) / 2
@@ -186,7 +186,7 @@ class KrylovSpace(NamedTuple):
             for _ in range(times):
                 Y = H @ Y / size
                 Y -= V @ (V.T @ Y)
-            return float(np.linalg.norm(Y, 2) + _rounding(f, probes)) / min_norm
+            return float(np.linalg.norm(Y, 2) + _bound_rounding(f, probes)) / min_norm
 
         bound = min(norm(scaled ** (n - i), i) ** (1 / n) for n in range(1, q + 1) for i in range(min(n, 2)))
         for b, i in ((b, i) for b in _interval_ends(bound) for i in range(min(2, q - 1))):
@@ -217,7 +217,7 @@ class KrylovSpace(NamedTuple):
         def norms(f: FloatArray) -> Doubles:
             Y, peak = (f / np.abs(f).max())[:, None] * probes, np.abs(f).max()
             squares = np.cumsum(np.linalg.eigvalsh(Y.T @ Y)[::-1])[np.minimum(n, Y.shape[1]) - 1]
-            return np.asarray(peak * (np.sqrt(squares) + np.sqrt(n) * _rounding(Y, probes)) / np.sqrt(min_energy))
+            return np.asarray(peak * (np.sqrt(squares) + np.sqrt(n) * _bound_rounding(Y, probes)) / np.sqrt(min_energy))
 
         bounds = norms(scaled**q) ** (1 / q)
         last = math.floor(math.log(bounds[-1], GRID_RATIO))
@@ -246,7 +246,7 @@ class KrylovSpace(NamedTuple):
         """
         last = inner_products(self.basis, product)
         ends = np.cumsum([block.shape[1] for block in self.basis])[:-1]
-        T = _assemble((*self.columns, tuple(np.split(last, ends))), self.basis)
+        T = _assemble_blocks((*self.columns, tuple(np.split(last, ends))), self.basis)
         # T is symmetric up to rounding; average both triangles.
         values, small = leading_eigenpairs((T + T.T) / 2, product.dtype)
         block_vectors = np.split(small.astype(product.dtype), ends)
@@ -270,7 +270,7 @@ class Approximation(NamedTuple):
     rounding_factors: Doubles
 
     def rows(
-        self, scale: Doubles, *, columns: IntArray | None = None, n_columns: int = 0, consume: bool = False
+        self, scale: Doubles, *, columns: IntArray | None = None, n_columns: int = 0, release_parts: bool = False
     ) -> FloatArray:
         """Return the first ``len(scale)`` rows, row i times ``scale[i]``.
 
@@ -290,7 +290,7 @@ class Approximation(NamedTuple):
             for part, weight in zip(self.parts[1:], part_weights[1:], strict=True):
                 rows += np.matmul(part[panel], weight, out=panel_buffer(panel, product))
             out[panel if columns is None else columns[panel]] = rows
-            for part in self.parts if consume else ():
+            for part in self.parts if release_parts else ():
                 release_pages(part, panel.start, panel.stop)
         return out.T
 
@@ -302,7 +302,7 @@ def _best_approximation(parts: tuple[FloatArray, ...], columns: tuple[tuple[Doub
     ``R = T V / sqrt(v)``; the eigenpairs of the small ``R'M'M R`` turn it into orthogonal rows.
     """
     # K is orthonormal to rounding, so only the block `M'P` of `M'M` is summed over the long side.
-    T, n_basis = _assemble(columns, parts), sum(part.shape[1] for part in parts[:-1])
+    T, n_basis = _assemble_blocks(columns, parts), sum(part.shape[1] for part in parts[:-1])
     inner = np.eye(len(T))
     inner[:, n_basis:] = inner_products(parts, parts[-1])
     inner[n_basis:, :n_basis] = inner[:n_basis, n_basis:].T
@@ -332,7 +332,7 @@ def _best_approximation(parts: tuple[FloatArray, ...], columns: tuple[tuple[Doub
     return Approximation(values, root @ rotation, parts, np.maximum.accumulate(factors))
 
 
-def _assemble(columns: tuple[tuple[Doubles, ...], ...], parts: tuple[FloatArray, ...]) -> Doubles:
+def _assemble_blocks(columns: tuple[tuple[Doubles, ...], ...], parts: tuple[FloatArray, ...]) -> Doubles:
     """Return T as one matrix."""
     heights = np.cumsum([0, *(part.shape[1] for part in parts)])
     widths = np.cumsum([0, *(column[0].shape[1] for column in columns)])
@@ -364,6 +364,6 @@ def _invert_chebyshev(a: float, b: float, degree: int, value: float) -> float:
     return a + (b - a) * (1.0 + math.cosh(math.acosh(max(value, MIN_POLYNOMIAL)) / degree)) / 2.0
 
 
-def _rounding(f: FloatArray, probes: FloatArray) -> float:
+def _bound_rounding(f: FloatArray, probes: FloatArray) -> float:
     """Bound the rounding of a polynomial of C times the probes."""
     return float(np.finfo(np.float64).eps * len(f) * np.abs(f).max() * np.linalg.norm(probes))

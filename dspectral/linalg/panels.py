@@ -68,7 +68,7 @@ def release_pages(array: np.ndarray[Any, Any], start: int, stop: int) -> None:
     >>> tall[2:].sum() == 2 << 16
     np.True_
     """
-    advise = _advise()
+    advise = _load_madvise()
     if advise is None or not array.flags.c_contiguous or not array.flags.writeable:
         return
     row_bytes = array.nbytes // max(1, len(array))
@@ -83,7 +83,7 @@ def release_pages(array: np.ndarray[Any, Any], start: int, stop: int) -> None:
 
 
 @cache
-def _advise() -> Callable[[int, int, int], int] | None:
+def _load_madvise() -> Callable[[int, int, int], int] | None:
     """Return the C function ``madvise``, or None if the system is not Linux."""
     if sys.platform != "linux":
         return None
@@ -172,11 +172,11 @@ def orthogonalize_against(product: FloatArray, basis: Sequence[FloatArray]) -> t
     # coefficients of their remainders.
     narrow = first.astype(product.dtype)
     for panel in iter_panels(len(product), product, *basis):
-        _subtract(product[panel], newest, panel, narrow, inside)
+        _subtract_product(product[panel], newest, panel, narrow, inside)
         add_inner_products(second, basis, panel, product[panel])
     narrow, gram = second.astype(product.dtype), np.zeros((product.shape[1],) * 2)
     for panel in iter_panels(len(product), product, *basis):
-        _subtract(product[panel], basis, panel, narrow, inside)
+        _subtract_product(product[panel], basis, panel, narrow, inside)
         gram += product[panel].T @ product[panel]
     second[len(second) - len(first) :] += first
     return np.split(second, np.cumsum(widths)[:-1]), gram
@@ -194,7 +194,7 @@ def add_inner_products(total: Doubles, parts: Sequence[FloatArray], panel: slice
         start = stop
 
 
-def _subtract(
+def _subtract_product(
     product: FloatArray, parts: Sequence[FloatArray], panel: slice, weights: FloatArray, buffer: FloatArray
 ) -> None:
     """Subtract ``S weights`` of one panel from it, in place."""

@@ -249,7 +249,7 @@ def add_row_gram_eight(data: NDArray[Any], indices: IntArray, indptr: IntArray, 
 
 @compiled
 def scale_rows(
-    data: FloatArray, indices: IntArray, indptr: IntArray, weights: FloatArray, power: int, out: FloatArray
+    data: FloatArray, indices: IntArray, indptr: IntArray, weights: FloatArray, norm_order: int, out: FloatArray
 ) -> None:
     """Multiply entries by column weights and divide each row by its l1 (power 1) or l2 (power 2) norm, if power > 0."""
     number = out.dtype.type
@@ -261,12 +261,12 @@ def scale_rows(
         for entry in range(first, last):
             value = data[entry] * weights[indices[entry]] if weights.size else data[entry]
             out[entry] = value
-            total += abs(np.float64(value)) if power == 1 else np.float64(value) * np.float64(value)
-        if power:
-            size = np.sqrt(total) if power == 2 else total
-            if size > 0:
+            total += abs(np.float64(value)) if norm_order == 1 else np.float64(value) * np.float64(value)
+        if norm_order:
+            norm = np.sqrt(total) if norm_order == 2 else total
+            if norm > 0:
                 for entry in range(first, last):
-                    out[entry] = number(np.float64(out[entry]) / size)
+                    out[entry] = number(np.float64(out[entry]) / norm)
 
 
 @compiled

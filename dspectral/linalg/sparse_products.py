@@ -100,7 +100,7 @@ def gram_times(A: CSRRows, Z: FloatArray, panels: TransposedPanels | None = None
         return out
     # By panels: A Z is still in cache when it is read. Reuse one buffer: the system maps and clears new memory page by
     # page.
-    product = np.empty((min(_step(row_bytes), A.shape[0]), Z.shape[1]), dtype=Z.dtype)
+    product = np.empty((min(_get_panel_height(row_bytes), A.shape[0]), Z.shape[1]), dtype=Z.dtype)
     if panels is None and A.nnz * tile >= MIN_TILE_ENTRIES * A.shape[0] * A.shape[1]:
         for start in range(0, A.shape[0], max(1, len(product))):
             rows = slice_rows(A, start, min(start + len(product), A.shape[0]))
@@ -238,18 +238,18 @@ def slice_rows(A: CSRRows, start: int, stop: int) -> CSRRows:
     return rows
 
 
-def _step(row_bytes: int) -> int:
+def _get_panel_height(row_bytes: int) -> int:
     """Return the number of rows of a panel, whose rows of ``A Z`` fit the cache."""
     return max(1, CACHE_BYTES // row_bytes)
 
 
-def iter_transposed_panels(A: CSRRows, row_bytes: int, *, keep: bool = False) -> Iterator[TransposedPanel]:
-    """Yield consecutive rows and their transpose; unless `keep`, each transpose overwrites the previous one."""
-    cuts = [*range(0, A.shape[0], _step(row_bytes)), A.shape[0]]
-    buffer = TransposeBuffer.allocate(A, 0 if keep else int(np.diff(A.indptr[cuts]).max(initial=0)))
+def iter_transposed_panels(A: CSRRows, row_bytes: int, *, keep_transposes: bool = False) -> Iterator[TransposedPanel]:
+    """Yield consecutive rows and their transpose, which overwrites the previous one unless `keep_transposes`."""
+    cuts = [*range(0, A.shape[0], _get_panel_height(row_bytes)), A.shape[0]]
+    buffer = TransposeBuffer.allocate(A, 0 if keep_transposes else int(np.diff(A.indptr[cuts]).max(initial=0)))
     for start, stop in pairwise(cuts):
         rows = slice_rows(A, start, stop)
-        buffer = TransposeBuffer.allocate(rows, rows.nnz) if keep else buffer
+        buffer = TransposeBuffer.allocate(rows, rows.nnz) if keep_transposes else buffer
         yield slice(start, stop), buffer.transpose(rows)
 
 

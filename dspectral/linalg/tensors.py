@@ -37,12 +37,12 @@ def joint_diagonalize(
         work = work.copy()
     # Store axes as rows, so that a rotation of two axes reads contiguous memory.
     Ut = np.ascontiguousarray(U.T)
-    _sweeps(work, Ut, tolerance, max_sweeps)
+    _run_sweeps(work, Ut, tolerance, max_sweeps)
     return np.ascontiguousarray(Ut.T)
 
 
 @compiled
-def _sweeps(work: Doubles, Ut: Doubles, tolerance: float, max_sweeps: int) -> None:
+def _run_sweeps(work: Doubles, Ut: Doubles, tolerance: float, max_sweeps: int) -> None:
     """Rotate all planes in turn, in place, until no rotation exceeds the tolerance.
 
     Invariant: ``work[m] = U' M_m U``, and each rotation lowers the sum of squares outside the diagonals. A sweep costs
@@ -55,7 +55,7 @@ def _sweeps(work: Doubles, Ut: Doubles, tolerance: float, max_sweeps: int) -> No
         has_rotated = False
         for p in range(k - 1):
             for q in range(p + 1, k):
-                c, s = _angle(work, p, q)
+                c, s = _find_rotation(work, p, q)
                 if abs(s) > tolerance:
                     has_rotated = True
                     _jacobi_rotate(work, Ut, p, q, c, s)
@@ -64,7 +64,7 @@ def _sweeps(work: Doubles, Ut: Doubles, tolerance: float, max_sweeps: int) -> No
 
 
 @compiled
-def _angle(work: Doubles, p: int, q: int) -> tuple[float, float]:
+def _find_rotation(work: Doubles, p: int, q: int) -> tuple[float, float]:
     """Return cosine and sine of the rotation of a plane that minimizes the sum of squares off the diagonals.
 
     The angle is that of the leading eigenvector of the 2 x 2 matrix of sums over m of ``h h'`` with
@@ -216,14 +216,14 @@ def contract(T: Doubles, M: Doubles) -> Doubles:
     return T
 
 
-def symmetric_tensor_from_pairs(raw: Doubles) -> Doubles:
+def symmetric_tensor_from_pairs(pair_sums: Doubles) -> Doubles:
     """Return the symmetric tensor (k, k, k) from sums of ``y_i y_j y_l`` over the pairs ``j <= l``."""
-    k = len(raw)
+    k = len(pair_sums)
     upper, lower = np.triu_indices(k)
     # Fill both triangles, then average over the three positions of the unpaired index.
     T = np.empty((k, k, k))
-    T[:, upper, lower] = raw
-    T[:, lower, upper] = raw
+    T[:, upper, lower] = pair_sums
+    T[:, lower, upper] = pair_sums
     return np.asarray((T + T.transpose(1, 0, 2) + T.transpose(2, 1, 0)) / 3.0)
 
 

@@ -67,9 +67,9 @@ class AlignedCounts(LazyTotalsMixin):
         """Number of stored entries: one pass."""
         return int(self.document_frequency.sum())
 
-    def documents(self, rows: Any, part: str) -> list[str] | None:
+    def documents(self, rows: Any, kind: str) -> list[str] | None:
         """Return the ids or texts of some rows; None if the store has none."""
-        return self.store.documents(rows, part)
+        return self.store.documents(rows, kind)
 
 
 def read_columns(item: object, *, read: Callable[[Any], CSRRows], order: Int64s) -> CSRRows:

@@ -269,9 +269,9 @@ def _read_kind_and_shape(root: object, path: str, name: str) -> tuple[str, tuple
     return kind, (n_rows, n_columns)
 
 
-def _get_array(root: object, path: str, part: str, name: str) -> Any:
+def _get_array(root: object, path: str, key: str, name: str) -> Any:
     """Return an open array of the matrix; raise StoreError if it is missing."""
-    array = get_element(root, f"{path}/{part}")
+    array = get_element(root, f"{path}/{key}")
     if array is None:
-        raise StoreError(f"{name}: {part} is missing; write it again")
+        raise StoreError(f"{name}: {key} is missing; write it again")
     return array

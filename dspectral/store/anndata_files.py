@@ -44,17 +44,17 @@ def is_hdf5(location: Location) -> bool:
 
 
 @contextmanager
-def open_anndata_root(location: Location, *, write: bool = False) -> Iterator[Any]:
+def open_anndata_root(location: Location, *, writable: bool = False) -> Iterator[Any]:
     """Open an AnnData file and yield its root group."""
     if is_hdf5(location):
-        with _open_hdf5(location, write=write) as root:
+        with _open_hdf5(location, writable=writable) as root:
             yield root
         return
     try:
         # Consolidated metadata may be outdated.
         root = zarr.open_group(
-            location.open(read_only=not write),
-            mode="r+" if write else "r",
+            location.open(read_only=not writable),
+            mode="r+" if writable else "r",
             zarr_format=None,
             use_consolidated=False,
         )
@@ -117,20 +117,20 @@ def matrix_path(root: Any, layer: str | None) -> str | None:
 
 
 @contextmanager
-def _open_hdf5(location: Location, *, write: bool) -> Iterator[Any]:
+def _open_hdf5(location: Location, *, writable: bool) -> Iterator[Any]:
     h5py = import_optional("h5py")
     file_system, path = fsspec.url_to_fs(location.url, **dict(location.options))
     local = is_local(file_system)
     if not file_system.isfile(path):
         raise StoreError(f"no AnnData file at {location.url}")
-    if write and not local:
+    if writable and not local:
         raise StoreError(
             f"{location.url} is remote, but HDF5 files can be changed on a local disk only: copy the file first"
         )
     try:
-        file = h5py.File(path if local else file_system.open(path, "rb"), "r+" if write else "r")
+        file = h5py.File(path if local else file_system.open(path, "rb"), "r+" if writable else "r")
     except OSError as error:
-        remedy = ", or is open elsewhere: close it there (adata.file.close())" if write else ""
+        remedy = ", or is open elsewhere: close it there (adata.file.close())" if writable else ""
         raise StoreError(f"{location.url} is not a readable HDF5 file{remedy}: {error}") from error
     with file:
         # External links would open arbitrary files. Link types 0 and 1 are internal.
@@ -206,7 +206,7 @@ def prepare_elements(location: Location, groups: Iterable[str], n_bytes: int) ->
         if free < n_bytes:
             message = f"{n_bytes} bytes of results do not fit the {free} that are free{DISK_FULL_ADVICE}"
             raise OSError(errno.ENOSPC, message, location.url)
-    with open_anndata_root(location, write=True) as root:
+    with open_anndata_root(location, writable=True) as root:
         for name in groups:
             group = _require_group(root, name)
             if not is_hdf5(location):
@@ -219,7 +219,7 @@ def write_elements(location: Location, elements: Mapping[str, Any]) -> None:
         if isinstance(value, da.Array):
             _write_blocks(location, path, value)
         else:
-            with open_anndata_root(location, write=True) as root:
+            with open_anndata_root(location, writable=True) as root:
                 write_into(root, {path: value})
     if is_hdf5(location):
         return
@@ -255,7 +255,7 @@ def _write_blocks(location: Location, path: str, rows: da.Array) -> None:
     """Write a Dask array of dense blocks, shape (n, k)."""
     group, _, name = path.rpartition("/")
     n_rows, width = rows.shape
-    with open_anndata_root(location, write=True) as root:
+    with open_anndata_root(location, writable=True) as root:
         parent = _require_group(root, group)
         if name in parent:
             del parent[name]
@@ -268,7 +268,7 @@ def _write_blocks(location: Location, path: str, rows: da.Array) -> None:
     # The rows may be read from the same file. HDF5 cannot write a file that is open for reading, so it is reopened for
     # each write.
     for start, stop, computed in _compute_blocks(rows):
-        with open_anndata_root(location, write=True) as root:
+        with open_anndata_root(location, writable=True) as root:
             root[path][start:stop] = computed
 
 

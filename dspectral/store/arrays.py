@@ -165,9 +165,9 @@ class StoredGroup(NamedTuple):
     location: Location
     attributes: dict[str, Any]
 
-    def array(self, number: int) -> NDArray[Any]:
-        """Read an array by its number and verify its checksums and digest."""
-        path = f"{_get_arrays_path(self.attributes['generation'])}/{number}"
+    def array(self, index: int) -> NDArray[Any]:
+        """Read an array by its index and verify its checksums and digest."""
+        path = f"{_get_arrays_path(self.attributes['generation'])}/{index}"
         name, remedy = f"{self.location.url}: array {path}", "save it again"
         read = _read_with_zarr, self.location.open(), path, name, remedy
         array, values = retry(*read, description=f"reading {name}")
@@ -178,7 +178,7 @@ class StoredGroup(NamedTuple):
             raise StoreError(f"{name} is missing; {remedy}") from error
         if lacks:
             raise StoreError(f"{name} lacks {lacks} chunk(s); {remedy}")
-        if self.attributes["digests"][number] != compute_digest(values):
+        if self.attributes["digests"][index] != compute_digest(values):
             raise StoreError(f"{name} does not match its digest; {remedy}")
         return values
 

@@ -202,7 +202,7 @@ def read_documents(location: Location, path: str) -> Documents:
     return Documents(data, offsets)
 
 
-def read_row_documents(location: Location, blocks: Sequence[BlockInfo], rows: Iterable[int], part: str) -> list[str]:
+def read_row_documents(location: Location, blocks: Sequence[BlockInfo], rows: Iterable[int], kind: str) -> list[str]:
     """Return the texts or ids of some rows in the given order; each block is read at most once."""
     row_numbers: IntArray = np.asarray(list(rows), dtype=np.int64)
     starts = np.cumsum([0, *(block.n_rows for block in blocks)])
@@ -213,7 +213,7 @@ def read_row_documents(location: Location, blocks: Sequence[BlockInfo], rows: It
     order = np.argsort(numbers, kind="stable")
     for positions in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if len(order) else ():
         number = numbers[positions[0]]
-        documents = read_documents(location, f"{blocks[number].name}/{part}")
+        documents = read_documents(location, f"{blocks[number].name}/{kind}")
         for position in positions.tolist():
             selected_documents[position] = documents.text(int(row_numbers[position] - starts[number])).decode()
     return selected_documents

@@ -92,9 +92,9 @@ def _get_layer_columns(graph: Any, name: str) -> Columns | None:
 def _selects_whole_rows(layer: Any) -> bool:
     """Report whether a Dask layer selects or concatenates whole rows; False for unknown task types."""
 
-    def resolve(part: Any) -> Any:
-        part = layer.get(part.key, part) if hasattr(part, "key") else part
-        return getattr(part, "value", part)
+    def resolve(argument: Any) -> Any:
+        argument = layer.get(argument.key, argument) if hasattr(argument, "key") else argument
+        return getattr(argument, "value", argument)
 
     for key, task in layer.items():
         name = getattr(getattr(task, "func", None), "__name__", None)

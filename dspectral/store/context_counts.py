@@ -114,7 +114,7 @@ def spill_contexts(
         window = make_window(**options)
         writer = new_writer._replace(n_columns=window.n_columns)
         count = partial(
-            _spill_block, sentences=sentences, writer=writer.without_history(), parts=parts, settings=settings
+            _spill_block, sentences=sentences, writer=writer.without_history(), type_ranges=parts, settings=settings
         )
         # First pass: one task per block of sentences. Second pass: one task per row block.
         with count_as_pass(is_pass=True), thread_pool_options() as threads:
@@ -146,23 +146,23 @@ def _spill_block(
     *,
     sentences: Blocks,
     writer: StoreWriter,
-    parts: list[tuple[int, int]],
+    type_ranges: list[tuple[int, int]],
     settings: ContextSettings,
 ) -> Int64s:
     """Write the spill file of one block of sentences, one chunk per row block; return its index."""
-    number, block = item
-    path = _get_spill_path(writer, number)
-    if (index := read_spill_index(writer.location, path, len(parts))) is not None:
+    block_number, block = item
+    path = _get_spill_path(writer, block_number)
+    if (index := read_spill_index(writer.location, path, len(type_ranges))) is not None:
         return index
     window = make_window(**settings._asdict())
     coding = ByteCoding.from_weights(window.weights)
     # Memory: the packed counts, and the rows of one row block at a time.
-    row_blocks = count_contexts(sentences.read(block), settings.n_types, window, parts)
+    row_blocks = count_contexts(sentences.read(block), settings.n_types, window, type_ranges)
     return write_spill_file(writer.location, path, (pack_rows(rows, coding) for rows in row_blocks))
 
 
-def _get_spill_path(writer: StoreWriter, number: int) -> str:
-    return f"{writer.scratch}/{number:06d}.counts"
+def _get_spill_path(writer: StoreWriter, block_number: int) -> str:
+    return f"{writer.scratch}/{block_number:06d}.counts"
 
 
 def _merge_row_block(

@@ -124,10 +124,10 @@ class Coordinates:
         opened: CountMatrix = open_store(location.url, storage_options=dict(location.options))
         return opened
 
-    def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
+    def documents(self, rows: Iterable[int], kind: str) -> list[str] | None:
         """Return the ids or texts of some rows; None if there are none."""
-        if part == TEXTS:
-            return self.store.documents(rows, part) if self.store is not None else None
+        if kind == TEXTS:
+            return self.store.documents(rows, kind) if self.store is not None else None
         if not self.head["ids"]:
             return None
         positions = [divmod(row, self.head["chunk_rows"]) for row in rows]

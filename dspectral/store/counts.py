@@ -166,16 +166,16 @@ class CountStore(CountMatrix):
         """Number of rows in which each column is not zero, shape (n_columns,)."""
         return self._read_total("document_frequency")
 
-    def _read_total(self, part: str) -> NDArray[Any]:
+    def _read_total(self, name: str) -> NDArray[Any]:
         # Without some blocks, the totals of the root do not apply: the totals of each block are added instead.
-        path = f"{get_totals_path(self.generation)}/{part}"
+        path = f"{get_totals_path(self.generation)}/{name}"
         if self.left_out:
-            total = np.array(read_array(self.location, f"{self.blocks[0].name}/{part}"))
+            total = np.array(read_array(self.location, f"{self.blocks[0].name}/{name}"))
             for block in self.blocks[1:]:
-                total += read_array(self.location, f"{block.name}/{part}")
+                total += read_array(self.location, f"{block.name}/{name}")
             return total
         total = read_array(self.location, path)
-        if compute_digest(total) != self.totals_digests[TOTALS.index(part)]:
+        if compute_digest(total) != self.totals_digests[TOTALS.index(name)]:
             raise damage_error(self.location, path, "its content does not match its digest")
         return total
 
@@ -209,14 +209,14 @@ class CountStore(CountMatrix):
         sample = read_term_sample(self.location, get_totals_path(self.generation), self.provenance[KEEP_TERMS])
         return KeptTerms.from_sample(sample, self.hashing)
 
-    def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
+    def documents(self, rows: Iterable[int], kind: str) -> list[str] | None:
         """Return the ids or texts of some rows.
 
         Parameters
         ----------
         rows : iterable of int
             Row indices, from 0.
-        part : {"ids", "texts"}
+        kind : {"ids", "texts"}
             What to return.
 
         Returns
@@ -224,8 +224,8 @@ class CountStore(CountMatrix):
         list of str or None
             One string per row; None if the store has none.
         """
-        is_stored = self.provenance.get({IDS: "id_field", TEXTS: "keep_texts"}[part])
-        return read_row_documents(self.location, self.blocks, rows, part) if is_stored else None
+        is_stored = self.provenance.get({IDS: "id_field", TEXTS: "keep_texts"}[kind])
+        return read_row_documents(self.location, self.blocks, rows, kind) if is_stored else None
 
     def check(self) -> None:
         """Verify the checksums and digests of totals, vocabulary and all blocks, one task per block.
@@ -236,11 +236,11 @@ class CountStore(CountMatrix):
             If something is missing or damaged.
         """
         # Verify small data first, so that most damage is found quickly.
-        for part in TOTALS:
-            self._read_total(part)
+        for name in TOTALS:
+            self._read_total(name)
         _ = self.vocabulary  # reading verifies it
-        parts = [part for part, key in ((IDS, "id_field"), (TEXTS, "keep_texts")) if key in self.provenance]
-        run_tasks(partial(_verify_block, self.location, parts), self.blocks, name="check-block")
+        kinds = [kind for kind, key in ((IDS, "id_field"), (TEXTS, "keep_texts")) if key in self.provenance]
+        run_tasks(partial(_verify_block, self.location, kinds), self.blocks, name="check-block")
 
 
 def open_store(
@@ -379,10 +379,10 @@ def exclude_blocks(blocks: Sequence[BlockInfo], without: Sequence[str], url: str
     return remaining
 
 
-def _verify_block(location: Location, parts: Sequence[str], block: BlockInfo) -> None:
-    for part in parts:
-        if read_documents(location, f"{block.name}/{part}").n_documents != block.n_rows:
-            reason = f"the number of {part} must be {block.n_rows}, the number of rows"
+def _verify_block(location: Location, kinds: Sequence[str], block: BlockInfo) -> None:
+    for kind in kinds:
+        if read_documents(location, f"{block.name}/{kind}").n_documents != block.n_rows:
+            reason = f"the number of {kind} must be {block.n_rows}, the number of rows"
             raise damage_error(location, block.name, reason)
     marker = find_block(location, block.name)
     if marker != block:

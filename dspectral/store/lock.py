@@ -121,10 +121,10 @@ def _read(file_system: fsspec.AbstractFileSystem, holder: str) -> bytes | None:
 
 
 def _make_locked_error(
-    location: Location, file_system: fsspec.AbstractFileSystem, holder: str, helps: str = ""
+    location: Location, file_system: fsspec.AbstractFileSystem, holder: str, remedy: str = ""
 ) -> StoreError:
     content = _read(file_system, holder)  # empty if the holder has just acquired the lock
     holder_label = "process {pid} on {host}, since {since}".format(**json.loads(content)) if content else "just started"
     return StoreError(
-        f"another writer holds the lock of {location.url} ({holder_label}): call again when it has finished{helps}"
+        f"another writer holds the lock of {location.url} ({holder_label}): call again when it has finished{remedy}"
     )

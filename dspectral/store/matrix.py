@@ -213,7 +213,7 @@ def _write_block(
     return write_block(writer.location, writer.name(number), rows, labels=labels)
 
 
-def _check_signs(rows: CSRRows, number: int, *, signed: bool) -> None:
+def _check_signs(rows: CSRRows, block_number: int, *, signed: bool) -> None:
     # Comparisons with NaN are False, so valid entries need no boolean array.
     low, high = rows.data.min(initial=0), rows.data.max(initial=0)
     if (low > -np.inf if signed else low >= 0) and high < np.inf:
@@ -223,4 +223,4 @@ def _check_signs(rows: CSRRows, number: int, *, signed: bool) -> None:
     value, column = rows.data[wrong[0]], rows.indices[wrong[0]]
     row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
     remedy = "be finite in float32" if not np.isfinite(value) else "be at least 0, or use signed=True"
-    raise ValueError(f"row block {number}: row {row}, column {column} is {value}, but must {remedy}")
+    raise ValueError(f"row block {block_number}: row {row}, column {column} is {value}, but must {remedy}")

@@ -237,7 +237,7 @@ class CountMatrix(ABC):
         """Number of blocks of rows."""
         return len(self.block_rows)
 
-    def documents(self, rows: Iterable[int], part: str) -> list[str] | None:  # noqa: ARG002
+    def documents(self, rows: Iterable[int], kind: str) -> list[str] | None:  # noqa: ARG002
         """Return the ids or texts of some rows; None if the store has none."""
         return None
 
@@ -427,12 +427,12 @@ class SelectedRows(LazyTotalsMixin):
             partial(read_selected_rows, read=read), self.block_reader.items, self.block_rows, self.n_labels
         )
 
-    def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
+    def documents(self, rows: Iterable[int], kind: str) -> list[str] | None:
         """Return the ids or texts of some rows; None if the store has none."""
         numbers = list(rows)
         if outside := [row for row in numbers if not 0 <= row < len(self)]:
             raise IndexError(f"row {outside[0]} must be at least 0 and below {len(self)}, the number of {self!r}")
-        return self.store.documents(self.rows[numbers], part)
+        return self.store.documents(self.rows[numbers], kind)
 
 
 def read_selected_rows(selection: RowSelection, *, read: Callable[[Any], CSRRows]) -> CSRRows:

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from dspectral._compiled import compiled
 from dspectral.linalg.radix_sort import N_VALUES, sort_keys
-from dspectral.text.term_bytes import absorb, finish, load
+from dspectral.text.term_bytes import finish_hash, load_uint32, update_hash
 from dspectral.text.tokens import PADDING, Tokens
 from dspectral.types import Int
 
@@ -96,22 +96,22 @@ def hash_group(tokens: Tokens, ngram_range: tuple[int, int], buffers: RowBuffers
         for word in range(bounds[document], bounds[document + 1]):
             begin = starts[np.uint64(word)]
             for i in range(N_SHARED_WORDS):
-                states[np.uint64(i + 1)] = absorb(states[np.uint64(i)], load(text, begin + 4 * i))
+                states[np.uint64(i + 1)] = update_hash(states[np.uint64(i)], load_uint32(text, begin + 4 * i))
             state, position = states[N_SHARED_WORDS], begin + 4 * N_SHARED_WORDS
             for length in range(1, min(high, bounds[document + 1] - word) + 1):
                 size = starts[np.uint64(word + length)] - 1 - begin
                 while position + 4 <= begin + size:
-                    state = absorb(state, load(text, position))
+                    state = update_hash(state, load_uint32(text, position))
                     position += 4
                 if length >= low:
                     # The mask removes bytes after the end of the n-gram; the padding of the text keeps reads in bounds.
                     whole = size >> 2
-                    tail = load(text, begin + 4 * whole) & np.uint32((1 << 8 * (size & 3)) - 1)
+                    tail = load_uint32(text, begin + 4 * whole) & np.uint32((1 << 8 * (size & 3)) - 1)
                     codes[n] = (states[np.uint64(whole)] if whole <= N_SHARED_WORDS else state) ^ np.uint32(size)
                     tails[n] = tail
                     n += np.uint64(1)
     for i in range(n):
-        codes[i] = finish(codes[i], tails[i])
+        codes[i] = finish_hash(codes[i], tails[i])
 
 
 @compiled

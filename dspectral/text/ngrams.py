@@ -35,33 +35,33 @@ def count_distinct_ngrams(tokens: Tokens, max_length: int) -> list[DistinctNgram
     >>> [level.counts for level in levels]
     [array([2, 1]), array([1, 1])]
     """
-    words, n_words = _number_words(tokens)
+    word_ids, n_words = _assign_word_ids(tokens)
     documents = np.repeat(np.arange(len(tokens.bounds) - 1), np.diff(tokens.bounds))
-    # numbers[word] is the id of the n-gram of the previous length that starts at this word; `_count_runs` updates it.
+    # ngram_ids[word] is the id of the n-gram of the previous length that starts at this word; `_count_runs` updates it.
     # Words too close to the end of their document keep an old id, but no longer n-gram starts there.
-    numbers, n_numbers = np.zeros(len(words), dtype=np.int64), 1
+    ngram_ids, n_ngrams = np.zeros(len(word_ids), dtype=np.int64), 1
     levels = []
     for length in range(1, max_length + 1):
-        keys, positions = _make_keys(tokens.bounds, numbers, words, n_words, length)
-        keys, positions = sort_pairs(keys, positions, (n_numbers * n_words).bit_length())
-        levels.append(DistinctNgrams(*_count_runs(keys, positions, documents, numbers)))
-        n_numbers = len(levels[-1].counts)
+        keys, positions = _make_keys(tokens.bounds, ngram_ids, word_ids, n_words, length)
+        keys, positions = sort_pairs(keys, positions, (n_ngrams * n_words).bit_length())
+        levels.append(DistinctNgrams(*_count_runs(keys, positions, documents, ngram_ids)))
+        n_ngrams = len(levels[-1].counts)
     return levels
 
 
 @compiled
 def _make_keys(
-    bounds: NDArray[np.int64], numbers: NDArray[np.int64], words: NDArray[np.int64], n_words: Int, length: Int
+    bounds: NDArray[np.int64], ngram_ids: NDArray[np.int64], word_ids: NDArray[np.int64], n_words: Int, length: Int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Return the sort key of each n-gram of this length, and the position of its first word."""
-    keys = np.empty(words.size, dtype=np.uint64)
-    positions = np.empty(words.size, dtype=np.int64)
+    keys = np.empty(word_ids.size, dtype=np.uint64)
+    positions = np.empty(word_ids.size, dtype=np.int64)
     n = 0
     # key(w_1 .. w_l) = id(w_1 .. w_{l-1}) n_words + id(w_l). Keys are unique and sort like the bytes of the n-grams.
     # They fit 64 bits, since there are at most as many distinct n-grams as words.
     for i in range(bounds.size - 1):
         for word in range(bounds[i], bounds[i + 1] - length + 1):
-            keys[n] = numbers[word] * n_words + words[word + length - 1]
+            keys[n] = ngram_ids[word] * n_words + word_ids[word + length - 1]
             positions[n] = word
             n += 1
     return keys[:n], positions[:n]
@@ -72,7 +72,7 @@ def _count_runs(
     keys: NDArray[np.uint64],
     positions: NDArray[np.int64],
     documents: NDArray[np.int64],
-    numbers: NDArray[np.int64],
+    ngram_ids: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Count runs of equal keys and their documents, and write the id of each n-gram to its positions."""
     n = 0
@@ -91,23 +91,23 @@ def _count_runs(
         document_frequency[run] += documents[positions[i]] != document
         document = documents[positions[i]]
         counts[run] += 1
-        numbers[positions[i]] = run
+        ngram_ids[positions[i]] = run
     return first, document_frequency, counts
 
 
-def _number_words(tokens: Tokens) -> tuple[NDArray[np.int64], int]:
+def _assign_word_ids(tokens: Tokens) -> tuple[NDArray[np.int64], int]:
     """Return the id of each word in byte order, and the number of distinct words."""
     # Not compiled as one loop: LLVM would optimize each loop within it a second time.
-    word_ids, first = number_by_first_use(tokens)
+    word_ids, first = assign_ids_by_first_use(tokens)
     order = argsort_words(tokens.text, tokens.starts, first)
     # Only distinct words are sorted; the inverse permutation maps ids by first appearance to ids in byte order.
-    numbers = np.empty_like(order)
-    numbers[order] = np.arange(order.size)
-    return numbers[word_ids], order.size
+    new_ids = np.empty_like(order)
+    new_ids[order] = np.arange(order.size)
+    return new_ids[word_ids], order.size
 
 
 @compiled
-def number_by_first_use(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def assign_ids_by_first_use(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the id of each word by first appearance, and the first position of each id."""
     text, starts = tokens.text, tokens.starts
     word_ids = np.empty(starts.size - 1, dtype=np.int64)
@@ -148,21 +148,23 @@ def _enlarge_table(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) 
     return slots
 
 
-def argsort_words(text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.int64]:
+def argsort_words(text: NDArray[np.uint8], starts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the permutation that sorts distinct words by their bytes."""
     # The first eight bytes distinguish most words. Read as big-endian integers, padded with zeros, they are radix
     # sorted in linear time; only ties need comparisons, each with two random memory accesses.
-    keys, order = sort_pairs(_pack_prefixes(text, starts, words), np.arange(words.size), 64)
-    _sort_ties(keys, text, starts, words, order)
+    keys, order = sort_pairs(_pack_prefixes(text, starts, indices), np.arange(indices.size), 64)
+    _sort_ties(keys, text, starts, indices, order)
     return order
 
 
 @compiled
-def _pack_prefixes(text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the first eight bytes of words."""
-    keys = np.zeros(words.size, dtype=np.uint64)
-    for i in range(words.size):
-        begin, end = starts[words[i]], starts[words[i] + 1] - 1
+def _pack_prefixes(
+    text: NDArray[np.uint8], starts: NDArray[np.int64], indices: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """Return the first eight bytes of words, given their indices in ``starts``."""
+    keys = np.zeros(indices.size, dtype=np.uint64)
+    for i in range(indices.size):
+        begin, end = starts[indices[i]], starts[indices[i] + 1] - 1
         for k in range(8):
             byte = np.uint64(text[begin + k]) if begin + k < end else np.uint64(0)
             keys[i] = (keys[i] << np.uint64(8)) | byte
@@ -174,18 +176,18 @@ def _sort_ties(
     keys: NDArray[np.uint64],
     text: NDArray[np.uint8],
     starts: NDArray[np.int64],
-    words: NDArray[np.int64],
+    indices: NDArray[np.int64],
     order: NDArray[np.int64],
 ) -> None:
     """Sort words with equal keys by all of their bytes."""
     # Invariant: order[:low] is final. Words low, ..., high - 1 share their first eight bytes.
     low = 0
-    while low < words.size:
+    while low < indices.size:
         high = low + 1
-        while high < words.size and keys[high] == keys[low]:
+        while high < indices.size and keys[high] == keys[low]:
             high += 1
         if high > low + 1:
-            run = _merge_sort(text, starts, words, order[low:high].copy())
+            run = _merge_sort(text, starts, indices, order[low:high].copy())
             for i in range(run.size):  # a slice assignment takes seconds to compile
                 order[low + i] = run[i]
         low = high
@@ -193,9 +195,9 @@ def _sort_ties(
 
 @compiled
 def _merge_sort(
-    text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64], order: NDArray[np.int64]
+    text: NDArray[np.uint8], starts: NDArray[np.int64], indices: NDArray[np.int64], order: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return indices ``order`` of ``words`` sorted by bytes, by a merge sort."""
+    """Return ``order`` sorted by the bytes of the words ``indices[order]``, by a merge sort."""
     # Invariant: every slice order[low : low + width] is sorted. Each of log2(n) rounds merges pairs of slices into
     # `scratch` with at most n comparisons.
     scratch = np.empty_like(order)
@@ -207,7 +209,7 @@ def _merge_sort(
             for out in range(low, end):
                 takes_left = bool(j == end)
                 if i < middle and j < end:
-                    a, b = words[order[i]], words[order[j]]
+                    a, b = indices[order[i]], indices[order[j]]
                     takes_left = bool(
                         compare_slices(text, starts[a], starts[a + 1] - 1, text, starts[b], starts[b + 1] - 1) < 0
                     )

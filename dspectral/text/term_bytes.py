@@ -16,7 +16,7 @@ M1, M2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
 
 
 @compiled
-def load(text: NDArray[np.uint8], i: Int) -> np.uint32:
+def load_uint32(text: NDArray[np.uint8], i: Int) -> np.uint32:
     """Return bytes ``text[i : i + 4]`` as a little-endian word."""
     j = np.uint64(i)  # with unsigned indices the compiler merges the four loads
     a, b = np.uint32(text[j]), np.uint32(text[j + np.uint64(1)])
@@ -26,14 +26,14 @@ def load(text: NDArray[np.uint8], i: Int) -> np.uint32:
 
 
 @compiled
-def absorb(state: np.uint32, word: np.uint32) -> np.uint32:
+def update_hash(state: np.uint32, word: np.uint32) -> np.uint32:
     """Return the hash state after four more bytes; the initial state is 0."""
     h = _rotate_left(np.uint32(state ^ _scramble(word)), np.uint32(13))
     return np.uint32(np.uint32(h * np.uint32(5)) + SUMMAND)
 
 
 @compiled
-def finish(state: np.uint32, tail: np.uint32) -> np.uint32:
+def finish_hash(state: np.uint32, tail: np.uint32) -> np.uint32:
     """Return the hash of a string from its last bytes and ``state``, which is already combined with its length."""
     # The length distinguishes strings that differ in trailing zeros. The steps below spread each bit of the state over
     # the hash.
@@ -51,12 +51,12 @@ def hash_slice(text: NDArray[np.uint8], begin: Int, end: Int) -> np.uint32:
     state = np.uint32(0)
     position = begin
     while position + 4 <= end:
-        state = absorb(state, load(text, position))
+        state = update_hash(state, load_uint32(text, position))
         position += 4
     word = np.uint32(0)
     for j in range(end - position):
         word = np.uint32(word | (np.uint32(text[position + j]) << np.uint32(8 * j)))
-    return finish(state ^ np.uint32(end - begin), word)
+    return finish_hash(state ^ np.uint32(end - begin), word)
 
 
 @compiled

@@ -31,13 +31,13 @@ class TermSample(NamedTuple):
         """Return the sample of one block of text, with terms as defined by the settings."""
         rule = settings.ngram_range, settings.lowercase, settings.tokenizer, settings.normalize
         table = TermTable.from_block(documents, *rule)
-        return cls(*_most_frequent(table, size, 0))
+        return cls(*_select_most_frequent(table, size, 0))
 
     def merge(self, *others: Self) -> Self:
         """Return the sample of the combined text, in the given order."""
         table = self.table.merge(*(other.table for other in others))
         error = self.error + sum(other.error for other in others)
-        return type(self)(*_most_frequent(table, self.size, error))
+        return type(self)(*_select_most_frequent(table, self.size, error))
 
 
 class KeptTerms(NamedTuple):
@@ -123,7 +123,7 @@ def merge_samples(samples: Iterable[TermSample]) -> TermSample:
     return merged
 
 
-def _most_frequent(table: TermTable, size: int, error: int) -> tuple[TermTable, int, int]:
+def _select_most_frequent(table: TermTable, size: int, error: int) -> tuple[TermTable, int, int]:
     """Return the ``size`` most frequent terms, and the error increased by the largest dropped count."""
     if len(table.counts) <= size:
         return table, size, error

@@ -94,7 +94,7 @@ def tokenize_by_rule(
     if rule == "language":
         documents, rule = mask_codes(documents), "words"
     tokens, needs_python, (document, byte) = _split_documents(
-        documents, get_case_table(lowercase, normalize), _kinds(rule, keep_signs)
+        documents, get_case_table(lowercase, normalize), _make_kind_table(rule, keep_signs)
     )
     if document >= 0:
         raise ValueError(utf8_error_message(documents.text(document), document, byte))
@@ -106,7 +106,7 @@ def tokenize_by_rule(
 
 def count_unspaced(token: str) -> int:
     """Count the letters of a token that belong to scripts without spaces."""
-    kinds = _kinds("words", True)
+    kinds = _make_kind_table("words", True)
     return sum(int(kinds[ord(character)] == SOLID) for character in token)
 
 
@@ -119,7 +119,7 @@ def find_tokenizer_problem(documents: Documents, rule: TokenRule | None) -> str:
         return ""
     text = sample.tobytes().decode("utf-8", "ignore")
     codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
-    kinds = np.concatenate([[BLANK], _kinds("words", True)[codes]])
+    kinds = np.concatenate([[BLANK], _make_kind_table("words", True)[codes]])
     solid = kinds == SOLID
     n_letters = int((solid | (kinds == LETTER)).sum())
     marks = (kinds[1:] == MARK) & ~np.isin(codes, list(map(ord, EXTENDERS)))
@@ -169,7 +169,7 @@ def mask_codes(documents: Documents) -> Documents:
 
 
 @cache
-def _kinds(rule: str, keep_signs: bool) -> NDArray[np.uint8]:
+def _make_kind_table(rule: str, keep_signs: bool) -> NDArray[np.uint8]:
     """Return the kind of each code point. Shapes: returns (N_CODE_POINTS,)."""
     blanks = match_code_points(r"\s")
     if rule == "blanks":
@@ -207,7 +207,7 @@ def _kinds(rule: str, keep_signs: bool) -> NDArray[np.uint8]:
 @cache
 def word_pattern() -> re.Pattern[str]:
     """Return a regular expression that finds the positions of words in NFC text."""
-    kinds = _kinds("words", True)
+    kinds = _make_kind_table("words", True)
     marks = "".join(map(chr, np.flatnonzero((kinds == MARK) | (kinds == JOINER)).tolist()))
     return re.compile(rf"\w[\w{marks}]*(?:['\u2019]\w[\w{marks}]*)*")
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
 from dspectral.text.cleaning import mask_parts
-from dspectral.text.ngrams import argsort_words, number_by_first_use
+from dspectral.text.ngrams import argsort_words, assign_ids_by_first_use
 from dspectral.text.term_bytes import gather_slices, hash_terms, read_only_terms
 from dspectral.text.term_index import TermIndex, look_up
 from dspectral.text.terms import TermTable
@@ -49,7 +49,7 @@ def count_words(tokens: Tokens) -> TermTable:
     return TermTable(gather_slices(tokens.text, tokens.starts[first], tokens.starts[first + 1] - 1), frequency, counts)
 
 
-def number_words(tokens: Tokens, index: TermIndex) -> Sentences:
+def look_up_words(tokens: Tokens, index: TermIndex) -> Sentences:
     """Return the id of each token in a vocabulary, 0 for out-of-vocabulary tokens."""
     words = gather_slices(tokens.text, tokens.starts[:-1], tokens.starts[1:] - 1)
     index = TermIndex(read_only_terms(index.terms), read_only(index.slots))
@@ -58,7 +58,7 @@ def number_words(tokens: Tokens, index: TermIndex) -> Sentences:
 
 def _count_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the first position, count and sentence frequency of each distinct token."""
-    word_ids, first = number_by_first_use(tokens)
+    word_ids, first = assign_ids_by_first_use(tokens)
     counts, frequency = _count_tokens(tokens.bounds, word_ids, first.size)
     order = argsort_words(tokens.text, tokens.starts, first)
     return first[order], counts[order], frequency[order]

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dspectral.dashboard.page import card, render_finished, render_page, select_fits, sort_passes
+from dspectral.dashboard.page import render_card, render_finished, render_page, select_fits, sort_passes
 from dspectral.engine.around.events import (
     BlocksDone,
     CertificateComputed,
@@ -114,7 +114,7 @@ def test_a_fit_within_another_is_shown_with_that():
     records = heard([*outer, *inner])
     (root,) = records.get_roots()
     assert [fit.name for fit in records.get_family(root)] == ["IntentClassifier", "SentenceRepresentation"]
-    head = card(records, root, 110.0)
+    head = render_card(records, root, 110.0)
     assert "IntentClassifier &gt; SentenceRepresentation" in head
     assert "pass 1 of 2" in head
     assert "SentenceRepresentation: 1 &lt;b&gt;, 0%" in head
@@ -142,7 +142,7 @@ def test_what_a_lost_worker_had_done_is_counted_again():
     one.count([3, 2, 0, 0], 4.0)
     assert one.n_redone == 8
     assert root.lost_workers == 1
-    head = card(records, root, 5.0)
+    head = render_card(records, root, 5.0)
     assert "1 worker, 8 tasks run again" in head
     assert "3 repeated" in head
     one.count([None, None, None, None], 5.0)
@@ -164,7 +164,7 @@ def test_loops_are_compiled_from_one_message_to_the_other():
     records = heard(a_fit()[:2])
     records.on_message(start, 1.0)
     assert list(records.get_compiling_loops()) == ["<loop>"]
-    assert "&lt;loop&gt; (once" in card(records, records.get_roots()[0], 2.0)
+    assert "&lt;loop&gt; (once" in render_card(records, records.get_roots()[0], 2.0)
     records.on_message(end, 2.0)
     assert not records.get_compiling_loops()
     late = FitHistory()
@@ -175,9 +175,9 @@ def test_loops_are_compiled_from_one_message_to_the_other():
 
 def test_a_failure_is_named():
     records = heard([*a_fit()[:2], PassEnded("f", "f1", "sketch", 2.0, "OSError")])
-    assert "bar bad" in card(records, records.get_roots()[0], 9.0)
+    assert "bar bad" in render_card(records, records.get_roots()[0], 9.0)
     heard([FitEnded("f", "TruncatedSVD", 1, 3.0, "OSError")], records=records)
-    assert "OSError" in card(records, records.get_roots()[0], 9.0)
+    assert "OSError" in render_card(records, records.get_roots()[0], 9.0)
     assert "<b>OSError</b>" in render_finished(records)
 
 
@@ -186,9 +186,9 @@ def test_fits_whose_client_left_are_over():
     records.on_client_left(130.0)
     (fit,) = records.get_roots()
     assert (fit.is_running, records.get_running_passes()) == (False, [])
-    assert "client" in card(records, fit, 140.0)
+    assert "client" in render_card(records, fit, 140.0)
     heard(a_fit()[-1:], records=records, at=150.0)
-    assert "9.5 s" in card(records, fit, 160.0)
+    assert "9.5 s" in render_card(records, fit, 160.0)
 
 
 def test_what_is_no_event_of_this_version_and_what_the_scheduler_counts_itself_is_left_alone():
@@ -216,11 +216,11 @@ def test_memory_is_bounded_and_what_runs_is_kept_longest():
 def test_curves__show_the_last_points_on_a_logarithmic_scale():
     records, root, _one = running([FitStarted("f", "F", "", 1), began("f", "r")])
     heard([CertificateComputed("f", "F", 1.0, 7.0)], records=records, at=100.0)
-    assert "polyline" not in card(records, root, 101.0)
+    assert "polyline" not in render_card(records, root, 101.0)
     for i in range(MAX_POINTS - 1):
         heard([CertificateComputed("f", "F", 1.0, 1.0)], records=records, at=101.0 + i)
     heard([CertificateComputed("f", "F", 1.0, 0.01)], records=records, at=500.0)
-    drawn = card(records, root, 501.0)
+    drawn = render_card(records, root, 501.0)
     assert len(root.bounds) == MAX_POINTS
     assert "from 0.01 to 1" in drawn
     assert 'points="0.0,0.0' in drawn
@@ -230,7 +230,7 @@ def test_curves__show_the_last_points_on_a_logarithmic_scale():
 def test_a_large_tree_is_drawn_with_few_shapes():
     records, root, one = running([FitStarted("f", "F", "", 1), began("f", "r", n_blocks=100_000)])
     one.count([50_000, 20_000, 3, 0], 1.0)
-    drawn = card(records, root, 2.0)
+    drawn = render_card(records, root, 2.0)
     assert "50,000 of 100,000" in drawn
     assert drawn.count("<rect") < 400
 
@@ -258,12 +258,12 @@ def test_what_the_client_computes_between_passes_has_a_name_and_a_bar():
     assert records.get_client_work(root, 110.0) == ("", 0.0)
     heard(a_fit()[4:5], records=records, at=110.0)
     assert records.get_client_work(root, 112.0) == ("after pass 1 of 2, sketch", 2.0)
-    head = card(records, root, 112.0)
+    head = render_card(records, root, 112.0)
     assert "computing in the client</i> after pass 1 of 2, sketch, 0:00:02" in head
     assert "client, 2 s" in head
     heard(a_fit()[5:], records=records, at=115.0)
     assert records.get_client_work(root, 130.0) == ("", 0.0)
-    head = card(records, root, 130.0)
+    head = render_card(records, root, 130.0)
     assert "client, 5.0 s" in head
     assert head.count('class="bar client"') == 1
 
@@ -277,13 +277,13 @@ def test_a_running_pass_has_its_speed_the_time_left_and_its_last_task():
     assert root.get_seconds_left(one) == (40.0, 120.0)
     one.count([4, 1, 0, 0], 145.0)
     assert one.get_rate() == 2 / 25
-    head = card(records, root, 145.0)
+    head = render_card(records, root, 145.0)
     assert "0.08 blocks/s, 8 rows/s, 80 bytes/s" in head
     assert "workers" not in head
     root.memory = 3_000_000_000, 8_000_000_000
-    assert "workers</i> 3.0 GB of 8.0 GB" in card(records, root, 145.0)
+    assert "workers</i> 3.0 GB of 8.0 GB" in render_card(records, root, 145.0)
     assert "0:00:50 of this pass" in head
     assert one.last_task == ""
     one.count([8, 4, 2, 1], 150.0)
     assert one.last_task == "decompose"
-    assert "on one worker</i> decompose" in card(records, root, 150.0)
+    assert "on one worker</i> decompose" in render_card(records, root, 150.0)

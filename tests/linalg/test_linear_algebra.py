@@ -232,7 +232,7 @@ def test_rows_spread_over_columns_and_made_of_spoiled_parts_are_the_same_rows():
     best = first.close(tall @ (tall.T @ first.newest))
     rows = best.rows(np.ones(3))
     columns = np.sort(np.random.default_rng(1).permutation(30_000)[:20_000])
-    spread = best.rows(np.ones(3), columns=columns, n_columns=30_000, consume=True)
+    spread = best.rows(np.ones(3), columns=columns, n_columns=30_000, release_parts=True)
     np.testing.assert_array_equal(spread[:, columns], rows)
     assert np.count_nonzero(spread) <= rows.size
 

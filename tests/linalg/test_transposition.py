@@ -90,7 +90,7 @@ def test_a_block_of_few_zeros_is_multiplied_in_dense_tiles(dtype, rows, tile, mo
 def test_a_gram_matrix_times_eight_columns_adds_entry_by_entry_in_double(dtype):
     A = rows_of((60, 25), dtype=dtype)
     Z = np.random.default_rng(1).standard_normal((25, 8)).astype(dtype)
-    found = gram_times_eight(A, list(iter_transposed_panels(A, 1_000_000, keep=True)), Z)
+    found = gram_times_eight(A, list(iter_transposed_panels(A, 1_000_000, keep_transposes=True)), Z)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, A.T @ (A @ Z), rtol=1e-5 if dtype == np.float32 else 1e-12, atol=1e-5)
 
@@ -99,7 +99,7 @@ def test_many_equal_rows_lose_nothing_in_their_sum():
     # In single precision the sum stops to grow at 2^24 times a term.
     A = sparse.csr_array(np.full((1 << 12, 1), 4097.0, dtype=np.float32))
     Z = np.ones((1, 8), dtype=np.float32)
-    found = gram_times_eight(A, list(iter_transposed_panels(A, 8, keep=True)), Z)
+    found = gram_times_eight(A, list(iter_transposed_panels(A, 8, keep_transposes=True)), Z)
     assert (found == (1 << 12) * np.float64(np.float32(4097.0) * np.float32(4097.0))).all()
 
 

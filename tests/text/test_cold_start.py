@@ -40,7 +40,7 @@ print(json.dumps({"told": told, "done": done, "compiled": Counter.names}))
 LOOPS = {
     *("_tokenize", "_tokenize_one", "decode", "encode"),
     *("_hash", "find_group_end", "hash_group", "_write_cells", "sum_group"),
-    *("absorb", "load", "finish", "_rotate_left", "_scramble"),
+    *("update_hash", "load_uint32", "finish_hash", "_rotate_left", "_scramble"),
     *("sort_keys", "_digits", "_find_places", "_scatter"),
     "add_columns",
 }

@@ -13,7 +13,7 @@ from dspectral import NgramHashing, Texts, Topics, VocabularySettings, build_cor
 from dspectral.text.term_index import TermIndex
 from dspectral.text.token_rules import count_unspaced, word_pattern
 from dspectral.text.tokens import PADDING
-from dspectral.text.words import count_words, number_words, tokenize_sentences
+from dspectral.text.words import count_words, look_up_words, tokenize_sentences
 from dspectral.types import Documents
 from tests.text.scripts import LINES, UNSPACED
 
@@ -232,7 +232,7 @@ def test_words_are_counted_and_numbered(texts):
     assert table.counts.tolist() == [flat.count(term) for term in terms]
     assert table.document_frequency.tolist() == [sum(term in words for words in split) for term in terms]
     known = ["<?>", *terms[1:]]
-    sentences = number_words(tokens, TermIndex.from_terms(Documents.from_strings(known)))
+    sentences = look_up_words(tokens, TermIndex.from_terms(Documents.from_strings(known)))
     assert sentences.ids.tolist() == [known.index(word) if word in known else 0 for word in flat]
     assert sentences.n_sentences == len(texts)
 

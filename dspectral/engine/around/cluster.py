@@ -31,19 +31,19 @@ class ClusterError(RuntimeError):
 
 
 def submit(
-    client: Client, question: Callable[..., Any], *arguments: Any, **options: Any
+    client: Client, method: Callable[..., Any], *arguments: Any, **options: Any
 ) -> "concurrent.futures.Future[Any]":
     """Call a method of a client in its event loop; return a future."""
 
     async def call() -> Any:
-        return await question(*arguments, **options)
+        return await method(*arguments, **options)
 
     return asyncio.run_coroutine_threadsafe(call(), client.loop.asyncio_loop)
 
 
-def query(client: Client, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+def query(client: Client, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """Call a method of a client and wait for its result, at most ``dspectral.wait-warning``."""
-    answer = submit(client, question, *arguments, **options)
+    answer = submit(client, method, *arguments, **options)
     try:
         return answer.result(get_wait_warning())
     except TimeoutError as error:
@@ -51,10 +51,10 @@ def query(client: Client, question: Callable[..., Any], *arguments: Any, **optio
         raise TimeoutError(f"the cluster did not answer within {get_wait_warning():.3g} s") from error
 
 
-def try_query(client: Client, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+def try_query(client: Client, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """Return the result of ``query``, or None if it fails: the next pass raises the error."""
     try:
-        return query(client, question, *arguments, **options)
+        return query(client, method, *arguments, **options)
     except (OSError, RuntimeError, ImportError):
         LOGGER.debug("the cluster did not answer", exc_info=True)
         return None

@@ -234,13 +234,13 @@ def _get_progress_marks(state: ClusterState) -> object:
     return state.counts, sorted(worker.task for worker in state.workers), state.spilled
 
 
-def find_stall_reason(state: ClusterState, first: float, limit: float) -> StallReason:
+def find_stall_reason(state: ClusterState, warn_after: float, limit: float) -> StallReason:
     """Return why a pass makes no progress, from the state of its cluster."""
     workers = state.workers
     if not workers:
         advice = "start workers, which continue the pass, or check why the previous workers ended"
         return StallReason("no workers", f"the cluster has no workers; {advice}", limit)
-    quiet = [worker for worker in workers if worker.silent >= max(MIN_SILENCE, first / 2)]
+    quiet = [worker for worker in workers if worker.silent >= max(MIN_SILENCE, warn_after / 2)]
     alive = [worker for worker in workers if worker not in quiet]
     paused = [worker for worker in alive if worker.status == "paused"]
     busy = max((worker for worker in alive if worker.task), key=lambda worker: worker.seconds, default=None)
@@ -262,7 +262,7 @@ def find_stall_reason(state: ClusterState, first: float, limit: float) -> StallR
             f"memory limit ({join_first(held)}), and no task runs; {advice}"
         )
         all_paused = len(paused) == len(workers)
-        return StallReason("paused", sentence, min(later, 2 * first) if all_paused else later)
+        return StallReason("paused", sentence, min(later, 2 * warn_after) if all_paused else later)
     if quiet:
         silent = join_first([f"{worker.address} for {worker.silent:.3g} s" for worker in quiet])
         after = f"after {state.ttl:.3g} s of silence" if state.ttl else "never"

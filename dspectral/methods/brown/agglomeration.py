@@ -82,7 +82,7 @@ def merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int3
 
 
 @compiled
-def _cost(x: Doubles, y: Doubles, w: float, v: float) -> float:
+def _ward_cost(x: Doubles, y: Doubles, w: float, v: float) -> float:
     """Return Ward's cost of a merge: the increase of the weighted sum of squared distances to the means."""
     total = 0.0
     for j in range(len(x)):
@@ -91,13 +91,13 @@ def _cost(x: Doubles, y: Doubles, w: float, v: float) -> float:
 
 
 @compiled
-def _tighten(i: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, partners: Int32s) -> None:
+def _update_bound(i: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, partners: Int32s) -> None:
     """Find the cheapest merge of an active cluster; set its bound to the cost and its partner to the other cluster."""
     # O(n k), which the lower bounds save for clusters that never have the lowest one.
     bounds[i], partners[i] = np.inf, -1
     for j in range(n):
         if j != i:
-            cost = _cost(means[i], means[j], mass[i], mass[j])
+            cost = _ward_cost(means[i], means[j], mass[i], mass[j])
             if cost < bounds[i]:
                 bounds[i], partners[i] = cost, j
 
@@ -114,7 +114,7 @@ def _find_cheapest(n: int, means: Doubles, mass: Doubles, bounds: Doubles, partn
                 lowest = i
         if partners[lowest] >= 0:
             return lowest
-        _tighten(lowest, n, means, mass, bounds, partners)
+        _update_bound(lowest, n, means, mass, bounds, partners)
 
 
 @compiled
@@ -125,10 +125,10 @@ def _copy_point(point: Doubles, out: Doubles) -> None:
 
 
 @compiled
-def _merge_means(mean: Doubles, other: Doubles, mass: float, others: float) -> None:
+def _merge_means(mean: Doubles, other: Doubles, mass: float, other_mass: float) -> None:
     """Replace a mean in place by the weighted mean of two clusters."""
     for c in range(len(mean)):
-        mean[c] = (mass * mean[c] + others * other[c]) / (mass + others)
+        mean[c] = (mass * mean[c] + other_mass * other[c]) / (mass + other_mass)
 
 
 @compiled
@@ -170,7 +170,7 @@ def _merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int
             mass[n], names[n] = weights[point], point
             bounds[n], partners[n] = np.inf, -1
             for j in range(n):
-                cost = _cost(means[n], means[j], mass[n], mass[j])
+                cost = _ward_cost(means[n], means[j], mass[n], mass[j])
                 if cost < bounds[j]:
                     bounds[j], partners[j] = cost, n
                 if cost < bounds[n]:
@@ -252,7 +252,7 @@ def _add_third_cluster_losses(losses: Doubles, C: Doubles, alive: NDArray[np.boo
 
 
 @compiled
-def _join_counts(C: Doubles, a: int, b: int) -> None:
+def _merge_counts(C: Doubles, a: int, b: int) -> None:
     """Add row and column b to row and column a, and set them to zero."""
     # Loops: operations on slices take Numba seconds to compile.
     for j in range(len(C)):
@@ -264,7 +264,7 @@ def _join_counts(C: Doubles, a: int, b: int) -> None:
 
 
 @compiled
-def _lowest_pair(losses: Doubles, alive: NDArray[np.bool_]) -> tuple[int, int]:
+def _find_lowest_pair(losses: Doubles, alive: NDArray[np.bool_]) -> tuple[int, int]:
     """Return the pair with the smallest loss; ties go to the first pair."""
     # A scan of m^2 / 2 numbers: each step changes all of them, so a heap would not help.
     a, b, lowest = -1, -1, np.inf
@@ -296,7 +296,7 @@ def _merge_by_information(C: Doubles) -> tuple[Int32s, Doubles]:
         for j in range(i + 1, m):
             losses[i, j] = _pair_loss(C, first, second, alive, i, j)
     for n_merged in range(m - 1):
-        a, b = _lowest_pair(losses, alive)
+        a, b = _find_lowest_pair(losses, alive)
         costs[n_merged] = losses[a, b]
         merges[n_merged, 0], merges[n_merged, 1] = min(names[a], names[b]), max(names[a], names[b])
         # Exclude both while the other pairs are updated. Pairs with a are recomputed below, pairs with b never read.
@@ -304,7 +304,7 @@ def _merge_by_information(C: Doubles) -> tuple[Int32s, Doubles]:
         _add_third_cluster_losses(losses, C, alive, a, -1.0)
         _add_third_cluster_losses(losses, C, alive, b, -1.0)
         # The new cluster replaces a.
-        _join_counts(C, a, b)
+        _merge_counts(C, a, b)
         first[a], second[a] = first[a] + first[b], second[a] + second[b]
         _add_third_cluster_losses(losses, C, alive, a, 1.0)
         alive[a], names[a] = True, m + n_merged

@@ -64,9 +64,9 @@ def cluster_bigrams(cluster_counts: Int64s, table: Doubles) -> ClusterBigrams:
 
 
 @compiled
-def _shift(cells: ClusterBigrams, a: int, b: int, by: int, table: Doubles) -> None:
+def _add_to_cell(cells: ClusterBigrams, a: int, b: int, amount: int, table: Doubles) -> None:
     """Add to one count, and update all four matrices."""
-    cells.counts[a, b] += by
+    cells.counts[a, b] += amount
     cells.transposed_counts[b, a] = cells.counts[a, b]
     cells.nlogn[a, b] = _nlogn(cells.counts[a, b], table)
     cells.transposed_nlogn[b, a] = cells.nlogn[a, b]
@@ -92,12 +92,12 @@ def add_type(
     # cluster. If a neighbor is in the same cluster, both loops change the same cell, for the bigrams "type, neighbor"
     # and "neighbor, type".
     for c in seen_after:
-        _shift(cells, cluster, c, sign * after[c], table)
+        _add_to_cell(cells, cluster, c, sign * after[c], table)
         cells.first[cluster] += sign * after[c]
     for c in seen_before:
-        _shift(cells, c, cluster, sign * before[c], table)
+        _add_to_cell(cells, c, cluster, sign * before[c], table)
         cells.second[cluster] += sign * before[c]
-    _shift(cells, cluster, cluster, sign * self_count, table)
+    _add_to_cell(cells, cluster, cluster, sign * self_count, table)
     cells.first[cluster] += sign * self_count
     cells.second[cluster] += sign * self_count
 
@@ -161,7 +161,7 @@ class BigramCounts(NamedTuple):
     @classmethod
     def from_block(cls, block: PairBlock) -> "BigramCounts":
         """Return the bigram counts of a block."""
-        return cls(block.first, *_csr_parts(block.after), *_csr_parts(block.before))
+        return cls(block.first, *_get_csr_arrays(block.after), *_get_csr_arrays(block.before))
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class TypeFeatures(NamedTuple):
     n_features: int
 
     @classmethod
-    def none(cls, n_types: int) -> "TypeFeatures":
+    def empty(cls, n_types: int) -> "TypeFeatures":
         """Return empty features."""
         return cls(np.zeros(n_types + 1, dtype=np.int64), np.empty(0, dtype=np.int32), np.zeros(n_types), 0)
 
@@ -220,7 +220,7 @@ def exchange_sweep(
     >>> exchange_sweep(to_bigram_counts(AdjacentCounts.from_matrix(counts)), labels, 2), labels
     (1, array([0, 0, 1, 1], dtype=int32))
     """
-    type_features = TypeFeatures.none(len(labels)) if features is None else features
+    type_features = TypeFeatures.empty(len(labels)) if features is None else features
     starts = read_only(type_features.starts)
     rows = read_only(type_features.features)
     weights = read_only(type_features.weights)
@@ -230,7 +230,7 @@ def exchange_sweep(
     nlogn = read_only(nlogn_table())
     cells = cluster_bigrams(cluster_table(bigrams, labels, n_clusters), nlogn)
     sizes = np.bincount(labels, minlength=n_clusters)
-    state = SweepState(cells, *_feature_sums(read_only_features, labels, n_clusters), sizes)
+    state = SweepState(cells, *_sum_features(read_only_features, labels, n_clusters), sizes)
     return sum(int(_sweep(block, read_only_features, read_only(is_movable), labels, state, nlogn)) for block in bigrams)
 
 
@@ -243,7 +243,7 @@ class SweepState(NamedTuple):
     sizes: Int64s
 
 
-def _csr_parts(counts: CSRRows) -> tuple[Int64s, Int32s, Int64s]:
+def _get_csr_arrays(counts: CSRRows) -> tuple[Int64s, Int32s, Int64s]:
     # Convert counts to integers, so that updates are exact. Read-only arrays, so that the loops are compiled once.
     return (
         read_only(counts.indptr.astype(np.int64)),
@@ -308,18 +308,18 @@ def add_feature_gains(row: Int32s, weight: float, table: Doubles, sums: Doubles,
 
 
 @compiled
-def add_features(row: Int32s, weight: float, table: Doubles, sums: Doubles, b: int) -> None:
+def add_features(row: Int32s, weight: float, table: Doubles, sums: Doubles, cluster: int) -> None:
     """Add the features of a type to a cluster; a negative weight subtracts them."""
     # Clip negative sums due to rounding.
     for f in row:
-        table[b, f] = max(0.0, table[b, f] + weight)
-    sums[b] = max(0.0, sums[b] + weight * len(row))
+        table[cluster, f] = max(0.0, table[cluster, f] + weight)
+    sums[cluster] = max(0.0, sums[cluster] + weight * len(row))
 
 
 @compiled
-def _feature_sums(features: TypeFeatures, labels: Int32s, m: int) -> tuple[Doubles, Doubles]:
+def _sum_features(features: TypeFeatures, labels: Int32s, n_clusters: int) -> tuple[Doubles, Doubles]:
     """Return the weight of each feature in each cluster, and the sum over features."""
-    table, sums = np.zeros((m, features.n_features)), np.zeros(m)
+    table, sums = np.zeros((n_clusters, features.n_features)), np.zeros(n_clusters)
     for word in range(len(labels)):
         row = features.features[features.starts[word] : features.starts[word + 1]]
         add_features(row, features.weights[word], table, sums, labels[word])

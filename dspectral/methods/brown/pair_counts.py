@@ -106,7 +106,7 @@ def _stack_rows(parts: "Sequence[CSRRows]") -> CSRRows:
     return sparse.csr_array(sparse.vstack(list(parts), format="csr"))
 
 
-def _longest_rising_subsequence(order: Int64s) -> NDArray[np.bool_]:
+def _find_longest_increasing_subsequence(order: Int64s) -> NDArray[np.bool_]:
     """Return the mask of a longest increasing subsequence."""
     ends: list[int] = []  # smallest last number of an increasing subsequence of each length
     lengths = np.empty(len(order), dtype=np.int64)
@@ -124,8 +124,8 @@ def _longest_rising_subsequence(order: Int64s) -> NDArray[np.bool_]:
 # Blocks end where those of the store end.
 def _iter_reordered(pairs: AdjacentCounts, order: Int64s) -> Iterator[PairBlock]:
     """Yield blocks in another order of the types, with renumbered columns."""
-    is_kept, number = _longest_rising_subsequence(order), np.full(len(pairs.n_following), -1, dtype=np.int32)
-    number[order] = np.arange(len(order), dtype=np.int32)
+    is_kept, new_ids = _find_longest_increasing_subsequence(order), np.full(len(pairs.n_following), -1, dtype=np.int32)
+    new_ids[order] = np.arange(len(order), dtype=np.int32)
     moved = order[~is_kept]
     selected_blocks = [_select_rows(block, moved) for block in pairs]
     moved_types = np.concatenate([kept_types for kept_types, _, _ in selected_blocks])
@@ -145,7 +145,7 @@ def _iter_reordered(pairs: AdjacentCounts, order: Int64s) -> Iterator[PairBlock]
         # Select from the rows of the block followed by the rows read first.
         rows = np.where(is_kept[start:stop], selected_types - block.first, n + positions[selected_types])
         after, before = (
-            _renumber_columns(sparse.csr_array(_stack_rows([own, other])[rows]), number, len(order))
+            _renumber_columns(sparse.csr_array(_stack_rows([own, other])[rows]), new_ids, len(order))
             for own, other in zip(block[1:], halves, strict=True)
         )
         before.sort_indices()  # like a transpose
@@ -153,15 +153,15 @@ def _iter_reordered(pairs: AdjacentCounts, order: Int64s) -> Iterator[PairBlock]
         start = stop
 
 
-def _select_rows(block: PairBlock, numbers: Int64s) -> tuple[Int64s, CSRRows, CSRRows]:
-    """Return the types of `numbers` that are in a block, and their rows."""
-    rows = numbers - block.first
+def _select_rows(block: PairBlock, type_ids: Int64s) -> tuple[Int64s, CSRRows, CSRRows]:
+    """Return the types of `type_ids` that are in a block, and their rows."""
+    rows = type_ids - block.first
     rows = rows[(rows >= 0) & (rows < block.after.shape[0])]
     return rows + block.first, block.after[rows], block.before[rows]
 
 
-def _renumber_columns(rows: CSRRows, number: Int32s, n: int) -> CSRRows:
-    return sparse.csr_array((rows.data, number[rows.indices], rows.indptr), shape=(rows.shape[0], n))
+def _renumber_columns(rows: CSRRows, new_ids: Int32s, n_types: int) -> CSRRows:
+    return sparse.csr_array((rows.data, new_ids[rows.indices], rows.indptr), shape=(rows.shape[0], n_types))
 
 
 def _write_block(path: Path, block: PairBlock) -> tuple[Path, int]:

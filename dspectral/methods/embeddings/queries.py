@@ -70,7 +70,7 @@ def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArra
     return np.asarray(words @ vectors / np.maximum(n_known, 1.0)[:, None], dtype=np.float32)
 
 
-def map_and_average(sentences: Sentences, *, word_rows: Int32s, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def average_by_rows(sentences: Sentences, *, word_rows: Int32s, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the mean vectors of sentences after mapping their word ids to those of the vectors."""
     return sentence_means(sentences._replace(ids=word_rows[sentences.ids]), vectors)
 
@@ -120,7 +120,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         # Hide type 0, which stands for all rare words.
         query_ids = self._get_ids(positive), self._get_ids(negative)
         n = check_integer("n", n if topn is None else topn, at_least=1)
-        return self._make_answers(*nearest_vectors(self.vectors_, *query_ids, n=n, hidden_ids=(0,)))
+        return self._make_word_scores(*nearest_vectors(self.vectors_, *query_ids, n=n, hidden_ids=(0,)))
 
     def analogy(
         self, a: str, b: str, c: str, *, method: Literal["add", "mul"] = "add", n: int = 1
@@ -148,7 +148,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         """
         query_ids = self._get_ids([b, c]), self._get_ids(a)
         n = check_integer("n", n, at_least=1)
-        return self._make_answers(*nearest_vectors(self.vectors_, *query_ids, n=n, method=method, hidden_ids=(0,)))
+        return self._make_word_scores(*nearest_vectors(self.vectors_, *query_ids, n=n, method=method, hidden_ids=(0,)))
 
     @overload
     def vector(self, word: str) -> NDArray[np.float32]: ...
@@ -222,7 +222,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         word_rows = np.array([numbers.get(word, 0) for word in corpus.words], dtype=np.int32)
         means = map_rows(
             corpus.sentences,
-            partial(map_and_average, word_rows=word_rows, vectors=self.vectors_),
+            partial(average_by_rows, word_rows=word_rows, vectors=self.vectors_),
             n_columns=self._n_features_out,
             dtype=np.float32,
             name="means",
@@ -249,5 +249,5 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
                 )
         return [numbers[word] for word in words]
 
-    def _make_answers(self, ids: Int64s, scores: FloatArray) -> list[tuple[str, float]]:
+    def _make_word_scores(self, ids: Int64s, scores: FloatArray) -> list[tuple[str, float]]:
         return [(self.words_[i], round(float(s), 6)) for i, s in zip(ids.tolist(), scores, strict=True)]

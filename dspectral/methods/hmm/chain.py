@@ -85,8 +85,8 @@ def normalize(counts: Doubles, axis: int) -> Doubles:
     return np.asarray(np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), 1.0 / counts.shape[axis]))
 
 
-def check_ids(numbers: Int32s, n: int, id_name: str = "id") -> None:
+def check_ids(ids: Int32s, n: int, id_name: str = "id") -> None:
     """Raise a ValueError unless all ids or labels are from 0 to ``n - 1``; compiled loops do not check bounds."""
-    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < n:
-        bad = int(np.flatnonzero((numbers < 0) | (numbers >= n))[0])
-        raise ValueError(f"token {bad} has {id_name} {numbers[bad]}, but {id_name}s must be from 0 to {n - 1}")
+    if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n:
+        bad = int(np.flatnonzero((ids < 0) | (ids >= n))[0])
+        raise ValueError(f"token {bad} has {id_name} {ids[bad]}, but {id_name}s must be from 0 to {n - 1}")

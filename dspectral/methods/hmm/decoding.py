@@ -187,9 +187,9 @@ class StateDecoder(ChainDecoder):
         return compute_posteriors(sentences, self.model_).posterior
 
 
-def renumber_blocks(blocks: Blocks, numbers: Int32s) -> Blocks:
+def renumber_blocks(blocks: Blocks, new_ids: Int32s) -> Blocks:
     """Return blocks whose ids are replaced by ``numbers[ids]`` when they are read."""
-    return blocks._replace(read=partial(_read_renumbered, read=blocks.read, numbers=numbers))
+    return blocks._replace(read=partial(_read_renumbered, read=blocks.read, new_ids=new_ids))
 
 
 def apply_to_blocks(blocks: Blocks, function: Callable[[Sentences], T]) -> list[T]:
@@ -208,10 +208,10 @@ def split_by_sentence(rows: NDArray[N], sentences: Sentences) -> list[NDArray[N]
 
 
 def _read_renumbered(
-    item: object, *, read: Callable[[object], Sentences | LabeledSentences], numbers: Int32s
+    item: object, *, read: Callable[[object], Sentences | LabeledSentences], new_ids: Int32s
 ) -> Sentences:
     block = read(item)
-    return Sentences(numbers[block.ids], block.offsets)
+    return Sentences(new_ids[block.ids], block.offsets)
 
 
 def _read_and_apply(item: object, *, read: Callable[[object], Sentences], function: Callable[[Sentences], T]) -> T:

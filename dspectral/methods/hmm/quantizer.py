@@ -97,7 +97,7 @@ class VectorQuantizer(RunPlanMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         """
         check_integer("n_codes", self.n_codes, at_least=1)
         self.random_state_ = resolve_seed(self.random_state)
-        frames = self._stack(X, reset=True)
+        frames = self._stack_frames(X, reset=True)
         if len(frames) < self.n_codes:
             raise ValueError(
                 f"n_codes={self.n_codes} must be at most n_samples = {len(frames)}, the number of frames in X"
@@ -126,10 +126,10 @@ class VectorQuantizer(RunPlanMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         """
         check_is_fitted(self)
         if is_lazy(X) or _is_matrix(X):
-            return self._nearest_centers(self._stack(X, reset=False))[:, None]
+            return self._nearest_centers(self._stack_frames(X, reset=False))[:, None]
         if not len(X):
             return []
-        codes = self._nearest_centers(self._stack(X, reset=False))
+        codes = self._nearest_centers(self._stack_frames(X, reset=False))
         return list(np.split(codes, np.cumsum([len(np.asarray(frames)) for frames in X])[:-1]))
 
     @np.errstate(under="ignore")
@@ -140,7 +140,7 @@ class VectorQuantizer(RunPlanMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         lengths = 0.5 * np.einsum("ij,ij->i", self.centers_, self.centers_)
         return np.asarray(np.argmax(scaled @ self.centers_.T - lengths, axis=1), dtype=np.int32)
 
-    def _stack(self, X: Frames, *, reset: bool) -> Doubles:
+    def _stack_frames(self, X: Frames, *, reset: bool) -> Doubles:
         """Return the frames of all sequences as one checked matrix."""
         if is_lazy(X) or hasattr(X, "sentences"):
             raise TypeError(

@@ -144,7 +144,7 @@ def init_beta(n: int, labels: Int32s, bounds: Int64s, model: HiddenMarkov, alpha
 def step_backward(
     token: int,
     label: int,
-    before: int,
+    previous_label: int,
     bounds: Int64s,
     model: HiddenMarkov,
     transposed: Doubles,
@@ -153,8 +153,8 @@ def step_backward(
     rows: Doubles,
 ) -> None:
     """Write beta of the previous token to ``rows[2]``, given beta of this token in ``rows[0]``."""
-    low, start = bounds[label], bounds[before]
-    width = bounds[before + 1] - start
+    low, start = bounds[label], bounds[previous_label]
+    width = bounds[previous_label + 1] - start
     # The chain restarts here, so beta before it is constant.
     if kind == UNREACHABLE:
         for i in range(width):

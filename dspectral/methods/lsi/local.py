@@ -245,7 +245,7 @@ class LocalLSI(
         check_label_memory(len(class_rows.classes), X.shape[1], N_COPIES)
         rows = list_class_members(class_rows, X.shape[0])
         data = pair_with_labels(X, class_rows.indicator)
-        regions, n_first = self._regions(data, rows, recipe)
+        regions, n_first = self._find_regions(data, rows, recipe)
         auto = max(1, min(MAX_COMPONENTS, X.shape[1], max(len(region.rows) for region in regions)))
         self.components_, n_gathered = decompose_regions(
             X,
@@ -286,7 +286,7 @@ class LocalLSI(
         shift = check_real("b", recipe.b, at_least=-MAX_REAL, at_most=MAX_REAL)
         return LocalRecipe(float(recipe.a), shift, float(recipe.tol))
 
-    def _regions(
+    def _find_regions(
         self, data: LabeledStreams, rows: list[NDArray[np.int64]], recipe: LocalRecipe
     ) -> tuple[list[Region], int]:
         """Return the region of each class, and the number of passes over the rows."""

@@ -111,21 +111,21 @@ def max_weight(lowest: float) -> float:
     return min(1.0, -1.0 / lowest) if lowest < 0 else 1.0
 
 
-def check_weight(weight: float, largest: float, name: str, matrix: str) -> None:
+def check_weight(weight: float, upper_bound: float, name: str, matrix: str) -> None:
     """Raise a ValueError if ``I + w W`` is not positive definite."""
-    if not 0.0 <= weight < largest:
+    if not 0.0 <= weight < upper_bound:
         raise ValueError(
-            f"{name}={weight} must be at least 0 and below {largest:.6g}, so that {matrix} is positive definite"
+            f"{name}={weight} must be at least 0 and below {upper_bound:.6g}, so that {matrix} is positive definite"
         )
 
 
-def factor(similarity: sparse.csr_array, weight: float, ends: tuple[float, float]) -> Factor:
-    """Return L with ``L L' = I + weight * similarity``, given the extreme eigenvalues ``ends`` of the similarity."""
+def factor(similarity: sparse.csr_array, weight: float, extreme_eigenvalues: tuple[float, float]) -> Factor:
+    """Return L with ``L L' = I + weight * similarity``, given the extreme eigenvalues of the similarity."""
     size = similarity.shape[0]
     matrix = sparse.csr_array(sparse.eye_array(size, format="csr") + weight * similarity)
     if size <= DENSE_COLUMNS:
         return DenseFactor(scipy.linalg.cholesky(matrix.toarray(), lower=True))
-    return sqrt_chebyshev_series(matrix, 1.0 + weight * ends[0], 1.0 + weight * ends[1])
+    return sqrt_chebyshev_series(matrix, 1.0 + weight * extreme_eigenvalues[0], 1.0 + weight * extreme_eigenvalues[1])
 
 
 def sqrt_chebyshev_series(matrix: sparse.csr_array, lowest: float, highest: float) -> PolynomialFactor:

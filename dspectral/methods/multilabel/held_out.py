@@ -132,11 +132,11 @@ def probability_scales(scores: FloatArray, truth: FloatArray) -> NDArray[np.floa
 
 
 def platt_scales(
-    odds: FloatArray, truth: FloatArray, has_positives: NDArray[np.bool_], common: NDArray[np.float64]
+    odds: FloatArray, truth: FloatArray, has_positives: NDArray[np.bool_], default_scales: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the Platt shift and scale (L, 2) of the log-odds of each label; the common ones without positives."""
-    scales = np.repeat(common, odds.shape[1], axis=0)
-    label_scales = np.repeat(common, int(has_positives.sum()), axis=0)
+    scales = np.repeat(default_scales, odds.shape[1], axis=0)
+    label_scales = np.repeat(default_scales, int(has_positives.sum()), axis=0)
     add_scales(read_only(odds[:, has_positives]), read_only(truth[:, has_positives]), label_scales)
     scales[has_positives] = label_scales
     return scales

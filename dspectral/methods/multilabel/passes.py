@@ -328,17 +328,17 @@ def label_pass(
     )
 
 
-def em_pass(data: LabeledStreams, leading: FirstPassResult, before: LabelModel, settings: Settings) -> LabelModel:
-    """Return the model after one EM step from the model ``before``; one pass."""
+def em_pass(data: LabeledStreams, leading: FirstPassResult, model: LabelModel, settings: Settings) -> LabelModel:
+    """Return the model after one EM step from ``model``; one pass."""
     # E-step: p(j | x, y) proportional to pi_j prod_v mu_vj^(x_v) prod_l gamma_lj^(label_weight y_l), with mu and gamma
     # smoothed. M-step: pi, mu and gamma are the sums of the posteriors, of the words and of the labels under them,
     # divided by their totals, gamma with a pseudocount of 0.5. Invariant: without smoothing, label_weight and prior
     # the likelihood never decreases.
     log_labels = None
     if settings.label_weight:
-        totals, distributions = leading.label_totals.astype(np.float64), before.labels.columns.astype(np.float32)
+        totals, distributions = leading.label_totals.astype(np.float64), model.labels.columns.astype(np.float32)
         log_labels = np.float32(settings.label_weight) * smooth_logarithms(distributions, totals, settings.smoothing)
-    sums = _sum_states(data, leading, settings, "expectation", before.log_words, before.weights, log_labels=log_labels)
+    sums = _sum_states(data, leading, settings, "expectation", model.log_words, model.weights, log_labels=log_labels)
     words, labels = clip_to_simplex(sums.words), clip_to_simplex(sums.labels, LABEL_PRIOR)
     # An empty state keeps a finite log-weight.
     weights = np.maximum(sums.weights / sums.weights.sum(), 1e-300)

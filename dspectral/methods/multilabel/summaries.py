@@ -142,7 +142,7 @@ class SecondMoments(NamedTuple):
         length = words.astype(np.float64) @ np.ones(words.shape[1])
         # The unbiased moment subtracts nearly equal terms, so its products are in double precision.
         factors = Y if exclude_self_pairs else Y.astype(whitening.dtype)
-        second, third = Y.T @ Y, _third_moment(factors, factors)
+        second, third = Y.T @ Y, _contract_third_moment(factors, factors)
         n, m = (length, length) if not exclude_self_pairs else (length - 1.0, length - 2.0)
         if exclude_self_pairs:
             # Inclusion-exclusion over coinciding positions: subtract pairs of a word with itself from the second
@@ -152,7 +152,7 @@ class SecondMoments(NamedTuple):
             W, s = np.asarray(whitening[present], dtype=np.float64), total[present][:, None]
             second -= (W * s).T @ W
             word_sums = sparse_products.transpose_times(words, Y)[present]
-            third -= 3.0 * _third_moment(word_sums - (2.0 / 3.0) * s * W, W)
+            third -= 3.0 * _contract_third_moment(word_sums - (2.0 / 3.0) * s * W, W)
         gram_directions = np.zeros(directions.shape, dtype=np.float32)
         if directions.size:
             unit = unit_rows(rows, column_weights, np.float32)
@@ -180,7 +180,7 @@ def draw_label_mixing(n_labels: int, rank: int, seed: int) -> FloatArray:
     return np.random.default_rng(seed).standard_normal((n_labels, rank), dtype=np.float32)
 
 
-def _third_moment(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:
+def _contract_third_moment(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:
     """Return ``sum_i left_i (right_i right_i')`` for the pairs ``j <= l``, shape (k, k (k + 1) / 2)."""
     # For each j one matrix product of left with the columns right_j right_l, l >= j: n k^3 operations in k products,
     # with PANEL_ROWS (k + 1) numbers in memory. If both are the same, symmetry saves two thirds. Single precision sums

@@ -31,7 +31,7 @@ class Choice(NamedTuple):
 
 def fit_svm(features: CSRRows, y: NDArray[Any], C: float, settings: dict[str, Any], tol: float = 0.01) -> LinearSVC:
     """Fit the Crammer-Singer SVM with a given seed and class weights."""
-    columns = _columns_in_use(features)
+    columns = _find_used_columns(features)
     svm = _fit_compact(_select_columns(features, columns), y, C, settings, tol)
     # Columns without an entry get coefficients of zero, as in a fit on all columns.
     coefficients = np.zeros((len(svm.coef_), features.shape[1]), order="F")
@@ -45,7 +45,7 @@ def score_held_out(
 ) -> NDArray[np.float64]:
     """Return the scores of a fold's test rows by a model of its training rows. Shapes: returns (n_test, n_classes)."""
     train, test = fold
-    columns = _columns_in_use(features[train])
+    columns = _find_used_columns(features[train])
     features = _select_columns(features, columns)
     model = _fit_compact(features[train], y[train], C, settings)
     return score_classes(model, features[test], np.unique(y))
@@ -61,7 +61,7 @@ def _fit_compact(
     return svm.fit(features, y)
 
 
-def _columns_in_use(rows: CSRRows) -> IntArray:
+def _find_used_columns(rows: CSRRows) -> IntArray:
     """Return the columns that have an entry, ascending. Dropping the others changes no bit of a fit."""
     return np.flatnonzero(np.bincount(rows.indices, minlength=rows.shape[1]))
 
@@ -88,12 +88,12 @@ def accuracy(
     """Return the accuracy on the test rows of a model of the training rows."""
     # A loose tolerance is enough to compare choices. The final model uses a tighter one.
     features = weigh_blocks(blocks, choice)
-    features = _select_columns(features, _columns_in_use(features[train]))
+    features = _select_columns(features, _find_used_columns(features[train]))
     model = _fit_compact(features[train], y[train], choice.C, settings, tol=0.05)
     return float(np.mean(model.predict(features[test]) == y[test]))
 
 
-def best_choice(
+def select_choice(
     blocks: list[CSRRows],
     y: NDArray[Any],
     choices: list[Choice],
@@ -155,7 +155,7 @@ def score_classes(model: LinearSVC, features: CSRRows, classes: NDArray[Any]) ->
     return scores
 
 
-def soften(scores: FloatArray) -> CSRRows:
+def exponentiate_scores(scores: FloatArray) -> CSRRows:
     """Return exponentiated scores as rows of unit length."""
     # The factor 3 is about the scale of an SVM's margins. Subtracting the maximum prevents overflow.
     raised = np.exp(3.0 * (scores - scores.max(axis=1, keepdims=True)))

@@ -18,14 +18,14 @@ from dspectral.inputs.texts import TextColumn, as_documents, clone_with_shared, 
 from dspectral.methods.sentences.cross_validation import (
     PLUS_WEIGHTS,
     Choice,
-    best_choice,
     can_learn,
+    exponentiate_scores,
     fit_svm,
     folds,
     hold_out,
     score_classes,
     score_held_out,
-    soften,
+    select_choice,
     weigh_blocks,
 )
 from dspectral.methods.sentences.features import HALF_KINDS, HalfKind, SentenceFeatures
@@ -204,7 +204,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         self.random_state_ = resolve_seed(self.random_state)
         self._check_parameters()
         self._fit_representation(texts)
-        choices = self._choices(len(labels))
+        choices = self._list_choices(len(labels))
         self._fit_characters(texts)
         self.half_, self.choice_, self.score_ = self._select_half(texts, labels, choices)
         blocks = self._feature_blocks(texts, self.half_)
@@ -296,7 +296,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         n_sentences = getattr(self.representation_, "n_sentences_", np.inf)
         return max(0.0, 1 - n_labels / n_sentences) / (1 + n_labels / len(self.classes_) / WEIGHT_HALVING)
 
-    def _choices(self, n_labels: int) -> dict[str, list[Choice]]:
+    def _list_choices(self, n_labels: int) -> dict[str, list[Choice]]:
         """Return the candidate settings for each kind of second half; earlier ones win ties."""
         recipe = self._recipe
         chooses_penalty = self._has_character_ngrams and n_labels >= MIN_LABELS
@@ -336,7 +336,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         blocks = self._feature_blocks(texts, self.half_)
         if self.plus:
             scores = score_classes(self.scorer_, blocks[0], self.classes_)
-            blocks = [*blocks, self._base.positions(texts), soften(scores)]
+            blocks = [*blocks, self._base.positions(texts), exponentiate_scores(scores)]
         return weigh_blocks(blocks, self.choice_)
 
     @property
@@ -374,7 +374,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
             return choices[0], float("nan")
         is_default = self.C is None and self.weights is None and not (always_score or self.plus)
         splits = [hold_out(y, self.random_state_)] if is_default else folds(y, N_FOLDS, self.random_state_)
-        return best_choice(blocks, y, choices, self._settings, splits=splits)
+        return select_choice(blocks, y, choices, self._settings, splits=splits)
 
     def _cross_fit_scores(self, counts: CSRRows, y: NDArray[Any]) -> CSRRows:
         """Return the supervised model's scores of the training sentences, each by a model not trained on it."""
@@ -386,7 +386,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
             if can_learn(y, train, test):
                 scores[test] = score_held_out(counts, y, self.choice_.C, self._settings, (train, test))
         self.scorer_ = fit_svm(counts, y, self.choice_.C, self._settings)
-        return soften(scores)
+        return exponentiate_scores(scores)
 
     def __sklearn_clone__(self) -> Self:
         """Return a clone that keeps a fitted representation."""

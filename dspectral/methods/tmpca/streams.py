@@ -37,7 +37,7 @@ class TreeSettings(NamedTuple):
 
     def trees(self, words: Sequence[str]) -> Trees:
         """Return the trees for sentences over a vocabulary."""
-        d = self.n_hashed if self.vectors is None else int(_words_and_vectors(self.vectors)[1].shape[1])
+        d = self.n_hashed if self.vectors is None else int(_get_words_and_vectors(self.vectors)[1].shape[1])
         if d is None:
             raise ValueError(
                 "n_components=None and vectors=None, but the length of a vector is needed: set one of them"
@@ -149,7 +149,7 @@ def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions:
         # Hashing treats training and new words alike.
         columns = [murmurhash3_32(word, positive=True) % n_dimensions for word in words]
         return np.eye(n_dimensions)[columns]
-    vector_words, matrix = _words_and_vectors(vectors)
+    vector_words, matrix = _get_words_and_vectors(vectors)
     numbers = {word: i for i, word in enumerate(vector_words)}
     # Index of out-of-vocabulary words; -1 where there is no vector of rare words.
     unknown = numbers.get(RARE, -1)
@@ -164,7 +164,7 @@ def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions:
     return table
 
 
-def _words_and_vectors(vectors: WordVectors) -> tuple[list[str], FloatArray]:
+def _get_words_and_vectors(vectors: WordVectors) -> tuple[list[str], FloatArray]:
     if isinstance(vectors, tuple | list) and len(vectors) == 2:
         words, matrix = vectors
     elif hasattr(vectors, "words_") and hasattr(vectors, "vectors_"):

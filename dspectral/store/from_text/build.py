@@ -179,14 +179,14 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
 
 
 def _build(
-    writer: StoreWriter, text: TextInput, settings: Settings, keep: int | None, ids: TextInput | None
+    writer: StoreWriter, text: TextInput, settings: Settings, keep_terms: int | None, ids: TextInput | None
 ) -> CountStore:
     hashed = isinstance(settings, HashingSettings)
     ranges, read = text.open_parts(writer)
     writer, encode = _make_encoder(writer, ranges, read, settings)
     sample = None
-    if keep and isinstance(settings, HashingSettings):
-        sample = partial(TermSample.from_block, settings=settings, size=keep)
+    if keep_terms and isinstance(settings, HashingSettings):
+        sample = partial(TermSample.from_block, settings=settings, size=keep_terms)
     texts, find = bool(writer.provenance.get("keep_texts")), partial(find_block, writer.location)
     write = partial(
         _write_document_block, encode=encode, writer=writer.without_history(), sample=sample, keep_texts=texts
@@ -204,8 +204,8 @@ def _build(
     if ids is not None or text.id_field is not None:
         _write_ids(writer, blocks, ranges, ids)
     writer = text.check_unchanged(writer)
-    if keep and isinstance(settings, HashingSettings):
-        _write_kept_terms(writer, blocks, keep)
+    if keep_terms and isinstance(settings, HashingSettings):
+        _write_kept_terms(writer, blocks, keep_terms)
     return finish_store(writer, blocks)
 
 
@@ -220,7 +220,7 @@ def _resolve_settings(hashing: HashingSettings | HasSettings | None, vocabulary:
     return settings._replace(tokenizer=resolved_tokenizer and resolved_tokenizer.resolve())
 
 
-def _make_provenance(text: TextInput, settings: Settings, keep: int | None) -> dict[str, Any]:
+def _make_provenance(text: TextInput, settings: Settings, keep_terms: int | None) -> dict[str, Any]:
     """Return the provenance of a store: sources and settings."""
     hashed = isinstance(settings, HashingSettings)
     return {
@@ -230,7 +230,7 @@ def _make_provenance(text: TextInput, settings: Settings, keep: int | None) -> d
         **text.read_options.record(),
         "hashing": settings.record() if hashed else None,
         "vocabulary": None if hashed else settings.record(),
-        **({"keep_terms": keep} if keep else {}),
+        **({"keep_terms": keep_terms} if keep_terms else {}),
     }
 
 

@@ -32,7 +32,7 @@ from dspectral.text.tokenizers import (
     wrap_tokenizer_names,
 )
 from dspectral.text.tokens import Tokens
-from dspectral.text.words import count_words, number_words, tokenize_sentences
+from dspectral.text.words import count_words, look_up_words, tokenize_sentences
 from dspectral.types import Documents
 
 RARE = "<?>"
@@ -248,7 +248,7 @@ def _write_sentences(
     cut: Callable[[Documents], Tokens],
     call: str,
 ) -> SentenceBlock:
-    ids, offsets = number_words(cut(documents), get_term_index(location, call))
+    ids, offsets = look_up_words(cut(documents), get_term_index(location, call))
     store = location.open(read_only=False)
     write_array(store, f"{name}/ids", ids)
     write_array(store, f"{name}/offsets", offsets)

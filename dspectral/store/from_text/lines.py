@@ -213,9 +213,9 @@ class LineChunk(NamedTuple):
         ends = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == 10)
         return self.describe_position(int(ends[number - 1]) + 1 if number else 0)
 
-    def error(self, offset: int, item_name: str) -> ValueError:
+    def error(self, offset: int, message: str) -> ValueError:
         """Return an error with the position of a byte."""
-        return ValueError(f"{self.describe_position(offset)}: {item_name}")
+        return ValueError(f"{self.describe_position(offset)}: {message}")
 
 
 def read_line_chunks(

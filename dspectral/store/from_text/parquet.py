@@ -74,24 +74,24 @@ def read_row_group(url: str, group: int, field: str, read_options: ReadOptions) 
                 null = int(np.flatnonzero(strings.is_null().to_numpy(zero_copy_only=False))[0])
                 raise ValueError(f"{position} {numbers[null]}: column {field!r} holds a null, not a string")
             checked = _wrap_buffers(_validate_utf8(strings, position, numbers, read_options.errors))
-            yield read_options.size_limit.apply(checked, partial(_describe_row, position=position, numbers=numbers))
+            yield read_options.size_limit.apply(checked, partial(_describe_row, position=position, row_numbers=numbers))
 
 
-def _describe_row(i: int, *, position: str, numbers: IntArray) -> str:
-    return f"{position} {numbers[i]}"
+def _describe_row(i: int, *, position: str, row_numbers: IntArray) -> str:
+    return f"{position} {row_numbers[i]}"
 
 
 def _handle_missing(
-    strings: "pa.Array", numbers: IntArray, is_given: "pa.Array", read_options: ReadOptions, error: str
+    strings: "pa.Array", row_numbers: IntArray, is_given: "pa.Array", read_options: ReadOptions, error: str
 ) -> tuple["pa.Array", IntArray]:
     """Apply the treatment of missing texts; return the remaining strings and their row numbers."""
     is_given_array = is_given.to_numpy(zero_copy_only=False)
     if read_options.if_missing == "error":
-        raise ValueError(error.format(numbers[np.argmin(is_given_array)]))
+        raise ValueError(error.format(row_numbers[np.argmin(is_given_array)]))
     read_options.count_missing(is_given.false_count)
     if read_options.if_missing == "skip":
-        return strings.filter(is_given), numbers[is_given_array]
-    return strings if read_options.text_field else strings.fill_null(""), numbers
+        return strings.filter(is_given), row_numbers[is_given_array]
+    return strings if read_options.text_field else strings.fill_null(""), row_numbers
 
 
 def _cast_to_strings(column: "pa.Array") -> "pa.Array":

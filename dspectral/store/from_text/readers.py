@@ -74,7 +74,7 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
             chunk_bytes=min(read_options.block_bytes, LINE_CHUNK_BYTES),
             size_limit=line_size_limit._replace(treatment="error") if file_range.format == "csv" else line_size_limit,
             encoding=narrow_encoding,
-            empty=_empty_record(file_range, narrow_encoding),
+            empty=_make_empty_record(file_range, narrow_encoding),
             keep_returns=file_range.format == "csv",
         )
         texts, following = (
@@ -97,7 +97,7 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
             yield _parse_lines(chunk, file_range, read_options, text_column)
 
 
-def _empty_record(file_range: FileRange, encoding: str | None) -> bytes:
+def _make_empty_record(file_range: FileRange, encoding: str | None) -> bytes:
     """Return a line with an empty text, which replaces a skipped one."""
     if file_range.format == "jsonl":
         return json.dumps({file_range.field: ""}).encode(encoding or "utf-8")
@@ -197,23 +197,23 @@ def _rows_to_dicts(rows: Iterable[tuple[str, list[str]]]) -> Iterator[tuple[str,
             yield position, dict(zip(header, row, strict=True))
 
 
-def pack_blocks(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
-    """Yield blocks of as many documents as fit, independent of the boundaries of the input parts."""
+def pack_blocks(batches: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
+    """Yield blocks of as many documents as fit, independent of the boundaries of the batches."""
     # Invariant: `pending` is the current block, of `n_bytes` and `n_documents`; all documents before `first` are in
     # it or were yielded. Each inner step takes all documents that still fit, by binary search in the offsets, so the
-    # cost grows with the number of parts and blocks, not of documents.
+    # cost grows with the number of batches and blocks, not of documents.
     max_documents = max(1, block_bytes // OFFSET_BYTES)
     pending: list[Documents] = []
     n_bytes = n_documents = 0
-    for part in parts:
+    for batch in batches:
         first = 0
-        while first < part.n_documents:
-            stop = _find_fitting_stop(part, first, block_bytes - n_bytes, max_documents - n_documents)
+        while first < batch.n_documents:
+            stop = _find_fitting_stop(batch, first, block_bytes - n_bytes, max_documents - n_documents)
             if stop == first and not pending:
                 stop = first + 1  # a document larger than a block
             if stop > first:
-                pending.append(slice_documents(part, first, stop))
-                n_bytes += int(part.offsets[stop] - part.offsets[first])
+                pending.append(slice_documents(batch, first, stop))
+                n_bytes += int(batch.offsets[stop] - batch.offsets[first])
                 n_documents += stop - first
             else:
                 pending = [concatenate_documents(pending)]
@@ -224,26 +224,26 @@ def pack_blocks(parts: Iterable[Documents], block_bytes: int) -> Iterator[Docume
         yield concatenate_documents(pending)
 
 
-def _find_fitting_stop(part: Documents, first: int, n_bytes: int, n_documents: int) -> int:
+def _find_fitting_stop(documents: Documents, first: int, n_bytes: int, n_documents: int) -> int:
     """Return the stop index of the documents from ``first`` on that fit."""
-    limit = part.offsets[first] + n_bytes
-    stop = int(np.searchsorted(part.offsets, limit, side="right")) - 1
-    return max(first, min(stop, first + n_documents, part.n_documents))
+    limit = documents.offsets[first] + n_bytes
+    stop = int(np.searchsorted(documents.offsets, limit, side="right")) - 1
+    return max(first, min(stop, first + n_documents, documents.n_documents))
 
 
-def slice_documents(part: Documents, first: int, stop: int) -> Documents:
+def slice_documents(documents: Documents, first: int, stop: int) -> Documents:
     """Return documents ``first`` to ``stop - 1`` without a copy of their bytes."""
-    if stop - first == part.n_documents:
-        return part
-    a, b = part.offsets[first], part.offsets[stop]
-    return Documents(part.data[a:b], part.offsets[first : stop + 1] - a)
+    if stop - first == documents.n_documents:
+        return documents
+    a, b = documents.offsets[first], documents.offsets[stop]
+    return Documents(documents.data[a:b], documents.offsets[first : stop + 1] - a)
 
 
-def concatenate_documents(parts: list[Documents]) -> Documents:
-    """Concatenate at least one part."""
-    if len(parts) == 1:
-        return parts[0]
-    begins = np.cumsum([0, *(len(part.data) for part in parts)])
-    offsets = [part.offsets[1:] + begin for part, begin in zip(parts, begins, strict=False)]
-    data = np.concatenate([part.data for part in parts])
+def concatenate_documents(batches: list[Documents]) -> Documents:
+    """Concatenate the documents of at least one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    begins = np.cumsum([0, *(len(batch.data) for batch in batches)])
+    offsets = [batch.offsets[1:] + begin for batch, begin in zip(batches, begins, strict=False)]
+    data = np.concatenate([batch.data for batch in batches])
     return Documents(data, np.concatenate([np.zeros(1, dtype=np.int64), *offsets]))

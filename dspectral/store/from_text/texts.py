@@ -97,10 +97,10 @@ def as_partitions(column: object) -> "da.Array | None":
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind not in "OSU":
         raise TypeError(f"X is a {kind} of {dtype}, but must hold strings")
-    return number_partitions(column)
+    return enumerate_partitions(column)
 
 
-def number_partitions(collection: Any) -> da.Array:
+def enumerate_partitions(collection: Any) -> da.Array:
     """Return the partitions of a Dask collection as a stream of blocks, pairs of partition number and texts."""
     # Impure, because Dask would hash the partition for the key of a pure call.
     number = dask.delayed(_number_partition, pure=False)
@@ -293,7 +293,7 @@ def _save_all(
             if _is_table(column):
                 _get_column(column, id_field)
                 column = column[[texts.field, id_field]]
-            partitions = number_partitions(column)
+            partitions = enumerate_partitions(column)
     if partitions is None:
         blocks = save(0, column)
     else:

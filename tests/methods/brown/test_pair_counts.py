@@ -9,7 +9,7 @@ from dspectral import AnchorHMM, SpectralBrownClustering, build_corpus
 from dspectral.methods.brown import adjacent_pairs
 from dspectral.methods.brown.adjacent_pairs import count_adjacent_pairs
 from dspectral.methods.brown.exchange import cluster_table, to_bigram_counts
-from dspectral.methods.brown.pair_counts import _longest_rising_subsequence
+from dspectral.methods.brown.pair_counts import _find_longest_increasing_subsequence
 from dspectral.methods.hmm.decoding import renumber_blocks
 from dspectral.metrics import cluster_counts
 
@@ -88,7 +88,7 @@ def test_another_order_has_the_same_entries_in_the_same_places_of_memory(corpus,
     [([3, 0, 1, 2], [1, 2, 3]), ([0, 1, 2], [0, 1, 2]), ([5, 1, 2, 0, 3], [1, 2, 4]), ([], [])],
 )
 def test_what_stays_is_a_longest_rising_subsequence(order, staying):
-    assert np.flatnonzero(_longest_rising_subsequence(np.array(order, dtype=np.int64))).tolist() == staying
+    assert np.flatnonzero(_find_longest_increasing_subsequence(np.array(order, dtype=np.int64))).tolist() == staying
 
 
 @pytest.mark.parametrize("start", ["weighted", "published"])

@@ -14,8 +14,8 @@ from dspectral.methods.hmm.anchor.points import (
     NeighborCounts,
     compute_context_points,
     compute_spelling_points,
-    feature_table,
     join_points,
+    make_feature_table,
 )
 from dspectral.methods.hmm.anchor.search import (
     chain_from_moments,
@@ -158,7 +158,7 @@ def test_parts_weigh_as_much_as_is_said_whatever_their_units():
 
 
 def test_words_with_the_same_spelling_features_are_the_same_point():
-    table = feature_table([None, ("a", "ed"), ("A", "ing"), ("a", "ed"), ("0", "")])
+    table = make_feature_table([None, ("a", "ed"), ("A", "ing"), ("a", "ed"), ("0", "")])
     found = compute_spelling_points(table, np.array([0, 3, 2, 1, 1]), 4, 0)
     np.testing.assert_allclose(found[1], found[3], atol=1e-12)
     np.testing.assert_allclose(found[0], 0.0, atol=1e-12)

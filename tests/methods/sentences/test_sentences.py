@@ -20,11 +20,11 @@ from dspectral import (
 from dspectral.methods.sentences import intent
 from dspectral.methods.sentences.cross_validation import (
     Choice,
-    best_choice,
     fit_svm,
     folds,
     score_classes,
     score_held_out,
+    select_choice,
 )
 from dspectral.methods.sentences.intent import WEIGHT_HALVING
 from dspectral.methods.sentences.representation import HALF_KINDS
@@ -158,10 +158,10 @@ def test_of_several_choices_the_first_of_highest_accuracy_is_taken():
     noise = sparse.csr_array(np.random.default_rng(0).random((rows.shape[0], 4)))
     choices = [Choice(C, weight, 0.0, 0.0) for C in (1e-4, 1.0, 3.0) for weight in (2.0, 0.5, 2.0)]
     asked = {"splits": list(folds(labels, 4, 0))}
-    alone = [best_choice([rows, noise], labels, [one], SETTINGS, **asked)[1] for one in choices]
+    alone = [select_choice([rows, noise], labels, [one], SETTINGS, **asked)[1] for one in choices]
     assert 0 < np.argmax(alone) < 8
     assert len(set(alone)) > 2
-    found = best_choice([rows, noise], labels, choices, SETTINGS, **asked)
+    found = select_choice([rows, noise], labels, choices, SETTINGS, **asked)
     assert found == (choices[int(np.argmax(alone))], max(alone))
 
 

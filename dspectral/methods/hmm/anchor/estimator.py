@@ -216,7 +216,7 @@ class AnchorHMM(StateDecoder):
         self.n_passes_ = 1
         if not neighbor_counts.pairs.nnz:
             raise ValueError("X has no sentence of two or more words, but counts of neighbors need them")
-        candidates, fixed_anchors = self._candidates(types, neighbor_counts.counts)
+        candidates, fixed_anchors = self._select_candidates(types, neighbor_counts.counts)
         features = types.features() if self.spelling else None
         # With one BLAS thread, sums and therefore anchors do not depend on the number of cores.
         with blas_in_one_thread():
@@ -244,7 +244,7 @@ class AnchorHMM(StateDecoder):
     def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:
         return WordTypes(self.words_, self.spelling_classes_).get_types(cast("Sequence[str]", tokens))
 
-    def _candidates(self, types: WordTypes, counts: Int64s) -> tuple[Int64s, list[int]]:
+    def _select_candidates(self, types: WordTypes, counts: Int64s) -> tuple[Int64s, list[int]]:
         """Return the types among which anchors are selected, and the types of the fixed anchors."""
         candidates = types.sort_by_frequency(counts)[:N_CANDIDATES]
         fixed_anchors = [types.get_own_type(word) for word in self.anchors or ()]

@@ -107,7 +107,7 @@ class WordTypes(NamedTuple):
         words = (spelling(word) for word in self.words[1:])
         # Class names hold shape and ending: "<A-*ing>", or "<0>" without an ending.
         classes = (name[1:-1].partition("*")[::2] for name in self.classes)
-        return feature_table([None, *words, *classes])
+        return make_feature_table([None, *words, *classes])
 
 
 def _lookup_type(word: str, type_by_word: dict[str, int], classes: dict[str, int]) -> int:
@@ -175,7 +175,7 @@ def match_class(shape: str, ending: str, classes: Mapping[str, int]) -> str:
     return ""
 
 
-def feature_table(spellings: Sequence[tuple[str, str] | None]) -> CSRRows:
+def make_feature_table(spellings: Sequence[tuple[str, str] | None]) -> CSRRows:
     """Return the binary features of each spelling, shape (n_types, n_features); None is a row of zeros."""
     numbers: dict[str, int] = {}
     starts, columns = np.zeros(len(spellings) + 1, dtype=np.int64), []
