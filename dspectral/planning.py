@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from os import PathLike
 from typing import Any
 
+from scipy import sparse
 from sklearn.utils import get_tags
 
 from dspectral import engine
@@ -27,7 +27,7 @@ from dspectral.store.location import StoreError
 from dspectral.store.rows import dask_array_from_blocks
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.packing import pack_texts
-from dspectral.types import CSRRows, Documents
+from dspectral.types import Documents
 
 
 def plan(
@@ -132,8 +132,4 @@ def _make_repeated_rows(documents: Documents, sizes: Sequence[int]) -> Any:
     """Return lazy rows whose blocks all are the counts of the same documents, with the given declared sizes."""
     rows = hash_documents(documents, HashingSettings())
     n_bytes = [get_nbytes(rows)] * len(sizes)
-    return dask_array_from_blocks(partial(_return_rows, rows=rows), range(len(sizes)), sizes, rows.shape[1], n_bytes)
-
-
-def _return_rows(_number: int, *, rows: CSRRows) -> CSRRows:
-    return rows
+    return dask_array_from_blocks(sparse.csr_array, [rows] * len(sizes), sizes, rows.shape[1], n_bytes)

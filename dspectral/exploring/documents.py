@@ -104,25 +104,19 @@ def compute_points(store: CountStore, space: Space, rows: NDArray[np.int64]) -> 
         local_rows = rows[(rows >= first) & (rows < first + block.n_rows)] - first
         if len(local_rows):
             items.append((block, local_rows))
-    return np.concatenate(run_tasks(partial(_compute_points_in_block, space=space), items, name="project-documents"))
-
-
-def _compute_points_in_block(item: tuple[BlockInfo, NDArray[np.int64]], *, space: Space) -> FloatArray:
-    block, local_rows = item
-    return space.points(block)[local_rows]
+    return np.concatenate(run_tasks(lambda item: space.points(item[0])[item[1]], items, name="project-documents"))
 
 
 def find_nearest_documents(store: CountStore, space: Space, queries: FloatArray, n: int) -> Nearest:
     """Return the n documents of largest cosine to each query (n_queries, k), in one pass."""
-    search = partial(_find_nearest_in_block, space=space, queries=queries, n=n)
+
+    def search(item: tuple[BlockInfo, int]) -> Nearest:
+        block, first = item
+        numbers = np.arange(first, first + block.n_rows)[:, None]
+        return Nearest.from_block(space.points(block), numbers, queries=queries, n=n)
+
     candidates: list[Nearest] = run_tasks(search, list_blocks_with_offsets(store), name="nearest-documents")
     return candidates[0].merge(*candidates[1:])
-
-
-def _find_nearest_in_block(item: tuple[BlockInfo, int], *, space: Space, queries: FloatArray, n: int) -> Nearest:
-    block, first = item
-    numbers = np.arange(first, first + block.n_rows)[:, None]
-    return Nearest.from_block(space.points(block), numbers, queries=queries, n=n)
 
 
 MAX_READ_BYTES = 4_000

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,6 @@ from dspectral.store.from_text.lines import ReadOptions
 from dspectral.store.from_text.readers import read_file_range
 from dspectral.store.from_text.sources import FileRange
 from dspectral.store.from_text.text_input import open_text
-from dspectral.store.location import Location
 from dspectral.types import FloatArray
 
 MAX_GROUPS, MAX_PERIODS = 24, 60
@@ -46,7 +44,7 @@ def read_groups(by: str | Sequence[str], sources: list[str], read_options: ReadO
         # As ids are read: missing texts that are left out have no group.
         options = read_options._replace(field=by, text_field=read_options.field, unit=None)
         ranges = open_text(sources, options, is_ids=True).ranges
-        parts = run_tasks(partial(_read_values, read_options=options), ranges, name="read-groups")
+        parts = run_tasks(lambda file_range: _read_values(file_range, options), ranges, name="read-groups")
     else:
         parts = [np.unique(np.array([str(value) for value in by], dtype=object), return_inverse=True)]
         if len(parts[0][1]) != n_texts:
@@ -58,7 +56,7 @@ def read_groups(by: str | Sequence[str], sources: list[str], read_options: ReadO
     return DocumentGroups(by if isinstance(by, str) else "group", names, is_time, group_of_value[codes])
 
 
-def _read_values(file_range: FileRange, *, read_options: ReadOptions) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
+def _read_values(file_range: FileRange, read_options: ReadOptions) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
     """Return the distinct values of a column, and the index of the value of each record."""
     values = [
         block.text(i).decode(errors="replace")
@@ -110,18 +108,16 @@ def compute_topics_by(store: CountStore, topics: Topics, groups: DocumentGroups)
             f"by={groups.column!r} has {len(groups.codes)} values, but must have {store.n_rows}, one per document"
         )
     items = [(block, groups.codes[first : first + block.n_rows]) for block, first in list_blocks_with_offsets(store)]
-    sum_block = partial(_sum_block_shares, location=store.location, topics=topics, n_groups=len(groups.names))
+    n_groups, location = len(groups.names), store.location
+
+    def sum_block(item: tuple[BlockInfo, NDArray[np.int32]]) -> tuple[FloatArray, NDArray[np.int64]]:
+        """Return the sums of shares (n_groups, n_topics) and the numbers of documents with a topic (n_groups,)."""
+        block, codes = item
+        shares = topics.transform(read_block(location, block))
+        rows = np.flatnonzero((codes >= 0) & shares.any(axis=1))
+        members = sparse.csr_array((np.ones(len(rows)), (codes[rows], rows)), shape=(n_groups, block.n_rows))
+        return members @ shares, np.bincount(codes[rows], minlength=n_groups)
+
     sums, counts = (np.sum(parts, axis=0) for parts in zip(*run_tasks(sum_block, items, name="topics-by"), strict=True))
     shares = sums / np.maximum(counts, 1)[:, None]
     return TopicsBy(groups.column, groups.names, groups.is_time, counts, shares)
-
-
-def _sum_block_shares(
-    item: tuple[BlockInfo, NDArray[np.int32]], *, location: Location, topics: Topics, n_groups: int
-) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Return the sums of shares (n_groups, n_topics) and the numbers of documents with a topic (n_groups,)."""
-    block, codes = item
-    shares = topics.transform(read_block(location, block))
-    rows = np.flatnonzero((codes >= 0) & shares.any(axis=1))
-    members = sparse.csr_array((np.ones(len(rows)), (codes[rows], rows)), shape=(n_groups, block.n_rows))
-    return members @ shares, np.bincount(codes[rows], minlength=n_groups)

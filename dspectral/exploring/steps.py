@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Collection
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.engine import map_rows, run_tasks
+from dspectral.engine import run_tasks
 from dspectral.exploring.documents import (
     Space,
     compute_points,
@@ -35,10 +34,9 @@ from dspectral.plotting.layout import compute_layout
 from dspectral.store.blocks import BlockInfo, read_block
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.text_input import TextInput
-from dspectral.store.location import Location
 from dspectral.store.matrix import write_counts
+from dspectral.store.rows import dask_array_from_blocks
 from dspectral.text.token_rules import HIRAGANA, word_pattern
-from dspectral.types import CSRRows
 
 SLICE_ROWS = 512
 MIN_MAPPED = 8
@@ -78,20 +76,8 @@ N_NEAR_WORDS = 10
 
 def count_documents(words: FrequentWords, is_repeated: dict[str, NDArray[np.bool_]], path: str) -> CountStore:
     """Write the counts of frequent words in each document to a store, in one pass over the corpus."""
-    rows = map_rows(
-        words.get_document_counts(is_repeated),
-        _return_rows,
-        n_columns=len(words.words),
-        dtype=np.float32,
-        sparse_output=True,
-        name="count-words",
-        n_rows=[block.n_sentences for block in words.corpus.blocks],
-    )
-    return write_counts(rows, path)
-
-
-def _return_rows(rows: CSRRows) -> CSRRows:
-    return rows
+    counts, sizes = words.get_document_counts(is_repeated), [block.n_sentences for block in words.corpus.blocks]
+    return write_counts(dask_array_from_blocks(counts.read, counts.items, sizes, len(words.words)), path)
 
 
 def describe_vocabulary(words: FrequentWords) -> WordFrequencies:
@@ -257,7 +243,13 @@ def measure_coherence(store: CountStore, topics: Topics, vocabulary: list[str]) 
     words = [words[:N_COHERENT] for words in topics.top_words()]
     columns = {word: column for column, word in enumerate(vocabulary)}
     used = sorted({columns[word] for topic in words for word in topic})
-    count = partial(_count_pairs_in_block, location=store.location, columns=np.array(used, dtype=np.int64))
+    used_columns, location = np.array(used, dtype=np.int64), store.location
+
+    def count(block: BlockInfo) -> NDArray[np.float64]:
+        """Return in how many documents two columns are both nonzero, shape (n, n)."""
+        present = (sparse.csr_array(read_block(location, block))[:, used_columns] > 0).astype(np.float64)
+        return np.asarray((present.T @ present).todense())
+
     pair_shares = np.sum(run_tasks(count, store.blocks, name="count-pairs"), axis=0) / store.n_rows
     position = {column: i for i, column in enumerate(used)}
     values = []
@@ -269,12 +261,6 @@ def measure_coherence(store: CountStore, topics: Topics, vocabulary: list[str]) 
         npmi = np.log(floored / np.outer(alone, alone)) / -np.log(np.minimum(floored, 0.99))
         values.append(float(npmi[np.triu_indices(len(ids), 1)].mean()) if len(ids) > 1 else 0.0)
     return values
-
-
-def _count_pairs_in_block(block: BlockInfo, *, location: Location, columns: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return in how many documents two columns are both nonzero, shape (n, n)."""
-    present = (sparse.csr_array(read_block(location, block))[:, columns] > 0).astype(np.float64)
-    return np.asarray((present.T @ present).todense())
 
 
 def make_word_space(embedding: WordEmbedding, sizes: Sizes, *, seed: int) -> WordSpace:

@@ -25,7 +25,6 @@ from dspectral.store.from_text.lines import (
 from dspectral.store.from_text.sources import FileRange, check_unchanged, get_fingerprints, split_files
 from dspectral.store.from_text.streams import open_decompressed
 from dspectral.store.from_text.text_input import build_blocks
-from dspectral.store.location import Location
 from dspectral.store.matrix import align_labels
 from dspectral.store.writer import finish_store, open_writer
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
@@ -68,7 +67,13 @@ def find_width(
     if len(widths) > 1 and None in checked_widths:
         raise ValueError(f"the headers have different columns and labels, {sorted(widths)}: set n_columns and n_labels")
     if None in checked_widths and not widths:
-        measured = run_tasks(partial(_measure_widths, read=read, parse=parse), ranges, name="measure")
+
+        def measure(file_range: FileRange) -> tuple[int, int]:
+            """Return the numbers of columns and labels in a byte range."""
+            shapes = [(parsed.rows.shape[1], parsed.labels.shape[1]) for parsed in map(parse, read(file_range))]
+            return max((a for a, _ in shapes), default=0), max((b for _, b in shapes), default=0)
+
+        measured = run_tasks(measure, ranges, name="measure")
         widths = {(max(a for a, _ in measured), max(b for _, b in measured))}
     file_widths = max(widths, default=(0, 0))
     n_columns, n_labels = (
@@ -83,18 +88,6 @@ def find_width(
     return n_columns, n_labels
 
 
-def _measure_widths(
-    file_range: FileRange,
-    *,
-    read: Callable[[FileRange], Iterator[LineChunk]],
-    parse: Callable[[LineChunk], ParsedLines],
-) -> tuple[int, int]:
-    """Return the numbers of columns and labels in a byte range."""
-    widths = [(0, 0)]
-    widths += [(parsed.rows.shape[1], parsed.labels.shape[1]) for parsed in map(parse, read(file_range))]
-    return max(a for a, _ in widths), max(b for _, b in widths)
-
-
 def read_labeled_chunks(
     file_range: FileRange, *, has_header: bool, block_bytes: int, options: dict[str, Any]
 ) -> Iterator[LineChunk]:
@@ -104,18 +97,15 @@ def read_labeled_chunks(
             # `pending` are the chunks of one file since the last yield; line numbers and offsets count from the first.
             pending: list[LineChunk] = []
             for chunk in read_line_chunks(file, file_part.url, start=file_part.start, stop=file_part.stop):
-                first = has_header and not pending and not file_part.start and chunk.line == 1
-                pending.append(_drop_header(chunk) if first else chunk)
+                if has_header and not pending and not file_part.start and chunk.line == 1:
+                    head, _, rest = chunk.data.partition(b"\n")
+                    chunk = chunk._replace(data=rest, byte=chunk.byte + len(head) + 1, line=2)  # noqa: PLW2901
+                pending.append(chunk)
                 if sum(len(parsed.data) for parsed in pending) >= block_bytes + LINE_CHUNK_BYTES:
                     yield _join_chunks(pending)
                     pending = []
             if any(parsed.data for parsed in pending):
                 yield _join_chunks(pending)
-
-
-def _drop_header(chunk: LineChunk) -> LineChunk:
-    head, _, rest = chunk.data.partition(b"\n")
-    return chunk._replace(data=rest, byte=chunk.byte + len(head) + 1, line=2)
 
 
 def _join_chunks(chunks: list[LineChunk]) -> LineChunk:
@@ -219,8 +209,13 @@ def build_labeled_store(
         fingerprints=get_fingerprints(ranges),
     ) as opened_writer:
         writer = opened_writer._replace(n_columns=width[0])
-        write = partial(_write_parsed, writer.location, parse=parse)
-        find = partial(find_block, writer.location)
+        location = writer.location
+
+        def write(name: str, chunk: LineChunk, *, is_last: bool) -> BlockInfo:
+            parsed = parse(chunk)
+            return write_block(location, name, parsed.rows, labels=parsed.labels, last=is_last)
+
+        find = partial(find_block, location)
         blocks = build_blocks(ranges, writer, read, write, find, name="parse-block")
         check_unchanged(writer.location, ranges, options)
         # The number of documents is checked last, since counting first would take an additional pass.
@@ -315,15 +310,3 @@ def _format_lines(rows: CSRRows, labels: CSRRows, first_index: int, empty_line: 
         pairs = "".join(f" {columns[j]}:{texts[values[j]]}" for j in entries)
         line = ",".join(map(str, names[labels.indptr[i] : labels.indptr[i + 1]])) + (pairs or " ") + "\n"
         yield line if line != " \n" else empty_line
-
-
-def _write_parsed(
-    location: Location,
-    name: str,
-    chunk: LineChunk,
-    *,
-    is_last: bool,
-    parse: Callable[[LineChunk], ParsedLines],
-) -> BlockInfo:
-    parsed = parse(chunk)
-    return write_block(location, name, parsed.rows, labels=parsed.labels, last=is_last)

@@ -83,7 +83,14 @@ class Corpus:
             If something is missing or damaged.
         """
         _ = self.words  # reading verifies it
-        run_tasks(partial(_verify_block, self.location, n_types=len(self.counts)), self.blocks, name="check-block")
+        location, n_types = self.location, len(self.counts)
+
+        def verify(block: SentenceBlock) -> None:
+            if find_sentences(location, block.name) != block:
+                raise damage_error(location, block.name, "its completion marker differs from the root", "corpus")
+            read_sentences(location, block, n_types=n_types)
+
+        run_tasks(verify, self.blocks, name="check-block")
 
     @property
     def n_sentences(self) -> int:
@@ -145,9 +152,3 @@ def read_sentences(location: Location, block: SentenceBlock, *, n_types: int | N
     if fault:
         raise damage_error(location, block.name, fault, "corpus")
     return Sentences(ids, offsets)
-
-
-def _verify_block(location: Location, block: SentenceBlock, *, n_types: int) -> None:
-    if find_sentences(location, block.name) != block:
-        raise damage_error(location, block.name, "its completion marker differs from the root", "corpus")
-    read_sentences(location, block, n_types=n_types)

@@ -187,11 +187,17 @@ def _build(
     sample = None
     if keep_terms and isinstance(settings, HashingSettings):
         sample = partial(TermSample.from_block, settings=settings, size=keep_terms)
-    texts, find = bool(writer.provenance.get("keep_texts")), partial(find_block, writer.location)
-    write = partial(
-        _write_document_block, encode=encode, writer=writer.without_history(), sample=sample, keep_texts=texts
-    )
-    name = "hash-block" if hashed else "encode-block"
+    keeps_texts, target = bool(writer.provenance.get("keep_texts")), writer.without_history()
+
+    def write(name: str, documents: Documents, *, is_last: bool) -> BlockInfo:
+        """Write a block of rows; its texts and its term sample are written before the completion marker."""
+        if keeps_texts:
+            write_documents(target.location, f"{name}/{TEXTS}", documents)
+        if sample is not None:
+            write_term_sample(target.location, _get_sample_path(target, name), sample(documents))
+        return write_block(target.location, name, encode(documents), last=is_last)
+
+    find, name = partial(find_block, writer.location), "hash-block" if hashed else "encode-block"
     blocks = build_blocks(ranges, writer, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
         raise ValueError(f"{text.source_names} has 0 documents, but a store needs at least one")
@@ -252,24 +258,6 @@ def _encode(documents: Documents, *, location: Location, call: str, settings: Vo
     return encode_documents(documents, index, *rule)
 
 
-def _write_document_block(
-    name: str,
-    documents: Documents,
-    *,
-    is_last: bool,
-    encode: Callable[[Documents], CSRRows],
-    writer: StoreWriter,
-    sample: Callable[[Documents], TermSample] | None,
-    keep_texts: bool,
-) -> BlockInfo:
-    """Write a block of rows; its texts and its term sample are written before the completion marker."""
-    if keep_texts:
-        write_documents(writer.location, f"{name}/{TEXTS}", documents)
-    if sample is not None:
-        write_term_sample(writer.location, _get_sample_path(writer, name), sample(documents))
-    return write_block(writer.location, name, encode(documents), last=is_last)
-
-
 def _resolve_keep_terms(keep_terms: int | None, finished: CountStore | None, *, hashed: bool) -> int | None:
     """Return the number of terms to keep; an append uses the number of the store."""
     if keep_terms is not None:
@@ -302,25 +290,20 @@ def _write_ids(writer: StoreWriter, blocks: Sequence[BlockInfo], ranges: Sequenc
         )
         ranges, source_name = ids.ranges, ids.source_names
     runs = [sizes.get(number, []) for number in range(len(ranges))]
-    work = partial(_write_range_ids, read=read, location=writer.location, source_name=source_name)
-    run_tasks(work, list(zip(ranges, runs, strict=True)), name="write-ids")
+    location = writer.location
 
+    def write(item: tuple[Any, list[tuple[str, int]]]) -> None:
+        """Write the ids of one byte range into its blocks."""
+        file_range, blocks = item
+        ids, n_rows = concatenate_documents([Documents.from_strings([]), *read(file_range)]), sum(n for _, n in blocks)
+        if ids.n_documents != n_rows:
+            raise ValueError(f"{source_name} has {ids.n_documents} ids, but must have {n_rows}, one per document")
+        first = 0
+        for name, size in blocks:
+            write_documents(location, f"{name}/{IDS}", slice_documents(ids, first, first + size))
+            first += size
 
-def _write_range_ids(
-    item: tuple[Any, list[tuple[str, int]]], *, read: Read, location: Location, source_name: str
-) -> None:
-    """Write the ids of one byte range into its blocks."""
-    file_range, blocks = item
-    ids = concatenate_documents([Documents.from_strings([]), *read(file_range)])
-    if ids.n_documents != sum(size for _, size in blocks):
-        raise ValueError(
-            f"{source_name} has {ids.n_documents} ids, but must have {sum(size for _, size in blocks)}, one per "
-            "document"
-        )
-    first = 0
-    for name, size in blocks:
-        write_documents(location, f"{name}/{IDS}", slice_documents(ids, first, first + size))
-        first += size
+    run_tasks(write, list(zip(ranges, runs, strict=True)), name="write-ids")
 
 
 def _write_kept_terms(writer: StoreWriter, blocks: Sequence[BlockInfo], size: int) -> None:

@@ -1,6 +1,6 @@
 """Build a corpus of token ids from text, in two passes."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any, cast, get_args
@@ -167,8 +167,18 @@ def _build(writer: StoreWriter, text: TextInput, cut: "partial[Tokens]", min_cou
         settings = {**writer.provenance["corpus"], "tokens": CHARACTERS}
         writer = writer._replace(provenance={**writer.provenance, "corpus": settings})
         cut = partial(cut, cut=CHARACTERS)
-    write = partial(_write_sentences, location=writer.location, cut=cut, call=uuid4().hex)
-    find = partial(find_sentences, writer.location)
+    location, call = writer.location, uuid4().hex
+
+    def write(name: str, documents: Documents, *, is_last: bool) -> SentenceBlock:
+        ids, offsets = look_up_words(cut(documents), get_term_index(location, call))
+        store = location.open(read_only=False)
+        write_array(store, f"{name}/ids", ids)
+        write_array(store, f"{name}/offsets", offsets)
+        block = SentenceBlock(name, len(offsets) - 1, len(ids), is_last, compute_digest(ids, offsets))
+        location.write_attributes(name, {key: value for key, value in block._asdict().items() if key != "name"})
+        return block
+
+    find = partial(find_sentences, location)
     blocks = build_blocks(ranges, writer, read, write, find, name="number-words")
     return _finish(text.check_unchanged(writer), blocks)
 
@@ -194,7 +204,7 @@ def _count_types(
 ) -> bool:
     """Pass one: write the vocabulary; return False if the token rule does not suit the scripts of the text."""
     names, _ = count_terms(
-        writer, ranges, read, partial(_count_block_words, cut=cut), N_PARTITIONS, second_rule=use_characters
+        writer, ranges, read, lambda documents: count_words(cut(documents)), N_PARTITIONS, second_rule=use_characters
     )
     merge = partial(_merge_types, location=writer.location, names=names, min_count=min_count)
     parts = run_tasks(merge, list(range(N_PARTITIONS)), name="merge-words")
@@ -222,10 +232,6 @@ def _count_types(
     return True
 
 
-def _count_block_words(documents: Documents, *, cut: Callable[[Documents], Tokens]) -> TermTable:
-    return count_words(cut(documents))
-
-
 def _merge_types(
     partition: int, *, location: Location, names: list[str], min_count: int
 ) -> tuple[TermTable, int, tuple[int, int]]:
@@ -237,25 +243,6 @@ def _merge_types(
     literal = [i for i in np.flatnonzero(as_long).tolist() if merged.terms.text(i) == RARE.encode()]
     is_frequent[literal] = False
     return merged.filter(is_frequent), int(merged.counts.sum()), count_unspaced_letters(merged)
-
-
-def _write_sentences(
-    name: str,
-    documents: Documents,
-    *,
-    is_last: bool,
-    location: Location,
-    cut: Callable[[Documents], Tokens],
-    call: str,
-) -> SentenceBlock:
-    ids, offsets = look_up_words(cut(documents), get_term_index(location, call))
-    store = location.open(read_only=False)
-    write_array(store, f"{name}/ids", ids)
-    write_array(store, f"{name}/offsets", offsets)
-    block = SentenceBlock(name, len(offsets) - 1, len(ids), is_last, compute_digest(ids, offsets))
-    marker = {key: value for key, value in block._asdict().items() if key != "name"}
-    location.write_attributes(name, marker)
-    return block
 
 
 def _finish(writer: StoreWriter, blocks: list[SentenceBlock]) -> Corpus:

@@ -32,7 +32,13 @@ def count_vocabulary(
     make_table = partial(TermTable.from_block, **{name: getattr(settings, name) for name in rule_fields})
     names, n_documents = count_terms(writer, ranges, read, make_table, settings.n_partitions)
     limits = settings.limits(n_documents)
-    merge = partial(_merge_and_filter, location=writer.location, names=names, limits=limits)
+    location, (low, high) = writer.location, limits
+
+    def merge(partition: int) -> TermTable:
+        """Merge a partition of all blocks and drop terms outside the limits of document frequency."""
+        merged = merge_partition(partition, location=location, names=names)
+        return merged.filter((merged.document_frequency >= low) & (merged.document_frequency <= high))
+
     tables = run_tasks(merge, list(range(settings.n_partitions)), name="merge-terms")
     vocabulary = Vocabulary.from_tables(tables, max_features=settings.max_features)
     if not vocabulary.documents.n_documents:
@@ -55,8 +61,26 @@ def count_terms(
 ) -> tuple[list[str], int]:
     """Write the term counts of each block in hash partitions; return their paths and the number of documents."""
     scratch = f"{writer.scratch}/again" if second_rule else writer.scratch
-    facts: dict[str, Any] = {"location": writer.location, "scratch": scratch, "n_partitions": n_partitions}
-    count = partial(_count_range, read=read, make_table=make_table, **facts)
+    location = writer.location
+
+    def count(item: tuple[int, Any]) -> list[int]:
+        """Write the n-grams of a byte range; return the number of documents of each of its blocks."""
+        number, file_range = item
+        # One completion marker per byte range: text has no index, so single blocks cannot be read again.
+        path = f"{scratch}/{number:06d}"
+        if marker := location.read_attributes(path):
+            return list(marker["n_documents"])
+        store = location.open(read_only=False)
+        n_documents: list[int] = []
+        for block_number, documents in enumerate(read(file_range)):
+            trim_malloc()
+            # The hash of a term selects its partition, so each partition can be merged separately.
+            for partition, terms in enumerate(make_table(documents).partition(n_partitions)):
+                write_array(store, f"{path}/{block_number}/{partition}", pack_terms(terms))
+            n_documents.append(documents.n_documents)
+        location.write_attributes(path, {"n_documents": n_documents})
+        return n_documents
+
     expect_passes(2)  # this one and the pass that writes rows
     with count_as_pass(is_pass=True), thread_pool_options() as threads:
         block_sizes = run_tasks(
@@ -70,41 +94,6 @@ def count_terms(
     if not n_documents:
         raise ValueError(f"no document at all in {', '.join(sorted({file_range.url for file_range in ranges}))}")
     return names, n_documents
-
-
-def _count_range(
-    item: tuple[int, Any],
-    *,
-    location: Location,
-    scratch: str,
-    read: Read,
-    make_table: Callable[[Documents], TermTable],
-    n_partitions: int,
-) -> list[int]:
-    """Write the n-grams of a byte range; return the number of documents of each of its blocks."""
-    number, file_range = item
-    # One completion marker per byte range: text has no index, so single blocks cannot be read again.
-    path = f"{scratch}/{number:06d}"
-    if marker := location.read_attributes(path):
-        return list(marker["n_documents"])
-    store = location.open(read_only=False)
-    n_documents: list[int] = []
-    for block_number, documents in enumerate(read(file_range)):
-        trim_malloc()
-        # The hash of a term selects its partition, so each partition can be merged separately.
-        for partition, terms in enumerate(make_table(documents).partition(n_partitions)):
-            write_array(store, f"{path}/{block_number}/{partition}", pack_terms(terms))
-        n_documents.append(documents.n_documents)
-    location.write_attributes(path, {"n_documents": n_documents})
-    return n_documents
-
-
-def _merge_and_filter(
-    partition: int, *, location: Location, names: list[str], limits: tuple[float, float]
-) -> TermTable:
-    """Merge a partition of all blocks and drop terms outside the limits of document frequency."""
-    merged, (low, high) = merge_partition(partition, location=location, names=names), limits
-    return merged.filter((merged.document_frequency >= low) & (merged.document_frequency <= high))
 
 
 def merge_partition(partition: int, *, location: Location, names: list[str]) -> TermTable:

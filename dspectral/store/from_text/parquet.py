@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,11 +73,7 @@ def read_row_group(url: str, group: int, field: str, read_options: ReadOptions) 
                 null = int(np.flatnonzero(strings.is_null().to_numpy(zero_copy_only=False))[0])
                 raise ValueError(f"{position} {numbers[null]}: column {field!r} holds a null, not a string")
             checked = _wrap_buffers(_validate_utf8(strings, position, numbers, read_options.errors))
-            yield read_options.size_limit.apply(checked, partial(_describe_row, position=position, row_numbers=numbers))
-
-
-def _describe_row(i: int, *, position: str, row_numbers: IntArray) -> str:
-    return f"{position} {row_numbers[i]}"
+            yield read_options.size_limit.apply(checked, lambda i: f"{position} {numbers[i]}")  # noqa: B023  called at once
 
 
 def _handle_missing(

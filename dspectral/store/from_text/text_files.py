@@ -106,9 +106,16 @@ class TextFiles:
     def blocks(self) -> tuple[TextBlock, ...]:
         """Blocks of documents in the order of the files, counted in one pass on first access."""
         ranges = split_files(self.sources, self.read_options)
-        block_counts = run_tasks(
-            partial(_count_documents, read_options=self.read_options), ranges, name="count-documents"
-        )
+        read_options = self.read_options
+
+        def count(file_range: FileRange) -> tuple[list[tuple[int, int]], ReadCounts]:
+            """Return size and text digest of each block of a byte range, and the counts of long documents."""
+            counts = ReadCounts()
+            # Later reads compare the digest to detect a changed file.
+            blocks = read_file_range(file_range, read_options.with_counts(counts))
+            return [(documents.n_documents, compute_digest(*documents)) for documents in blocks], counts
+
+        block_counts = run_tasks(count, ranges, name="count-documents")
         self._n_long = sum(counts.count for _, counts in block_counts)
         if self._n_long:
             positions = [position for _, counts in block_counts for position in counts.positions]
@@ -168,24 +175,14 @@ class TextFiles:
         settings, size = as_settings(hashing), check_size("n_terms", n_terms)
         # A byte range with several blocks is read once.
         ranges = list(dict.fromkeys(block.file_range for block in self.blocks))
-        sample = partial(_sample_range, read_options=self.read_options, hashing=settings, size=size)
+        read_options = self.read_options
+
+        def sample(file_range: FileRange) -> list[TermSample]:
+            blocks = read_file_range(file_range, read_options)
+            return [TermSample.from_block(documents, settings, size) for documents in blocks]
+
         range_samples = run_tasks(sample, ranges, name="sample-terms")
         return KeptTerms.from_sample(merge_samples(part for parts in range_samples for part in parts), settings)
-
-
-def _count_documents(file_range: FileRange, *, read_options: ReadOptions) -> tuple[list[tuple[int, int]], ReadCounts]:
-    """Return size and text digest of each block of a byte range, and the counts of long documents."""
-    counts = ReadCounts()
-    # Later reads compare the digest to detect a changed file.
-    blocks = read_file_range(file_range, read_options.with_counts(counts))
-    return [(documents.n_documents, compute_digest(*documents)) for documents in blocks], counts
-
-
-def _sample_range(
-    file_range: FileRange, *, read_options: ReadOptions, hashing: HashingSettings, size: int
-) -> list[TermSample]:
-    """Return the most frequent terms of each block of a byte range."""
-    return [TermSample.from_block(documents, hashing, size) for documents in read_file_range(file_range, read_options)]
 
 
 def _hash_block(block: TextBlock, *, read_options: ReadOptions, hashing: HashingSettings) -> sparse.csr_array:

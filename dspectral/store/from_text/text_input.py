@@ -218,39 +218,33 @@ def build_blocks(
     name: str,
 ) -> list[B]:
     """Write the incomplete blocks of all byte ranges, one task per range; return the infos of all blocks."""
-    work = partial(_build_range, writer=writer.without_history(), read=read, write=write, find=find)
+    target = writer.without_history()
+
+    def build_range(item: tuple[int, S]) -> list[B]:
+        """Write the incomplete blocks of one byte range; return the infos of all its blocks."""
+        number, file_range = item
+        # Blocks are written in order, so the complete ones are first.
+        complete_blocks: list[B] = []
+        while (block := find(target.name(number, len(complete_blocks)))) is not None:
+            complete_blocks.append(block)
+        if complete_blocks and complete_blocks[-1].last:
+            return complete_blocks
+        blocks: list[B] = []
+        # Invariant: `blocks` has the infos of blocks 0 to len(blocks) - 1 of this range.
+        for content, is_last in _mark_last(read(file_range)):
+            block_number = len(blocks)  # text has no index, so complete blocks are read again, but not written
+            if block_number < len(complete_blocks):
+                blocks.append(complete_blocks[block_number])
+            else:
+                trim_malloc()
+                blocks.append(write(target.name(number, block_number), content, is_last=is_last))
+        return blocks
+
     expect_passes(1)
     with count_as_pass(is_pass=True), thread_pool_options() as threads:
-        block_lists = run_tasks(work, list(enumerate(ranges)), name=name, n_bytes=get_total_bytes(ranges), **threads)
+        n_bytes = get_total_bytes(ranges)
+        block_lists = run_tasks(build_range, list(enumerate(ranges)), name=name, n_bytes=n_bytes, **threads)
     return [block for range_blocks in block_lists for block in range_blocks]
-
-
-def _build_range(
-    item: tuple[int, S],
-    *,
-    writer: StoreWriter,
-    read: Callable[[S], Iterable[C]],
-    write: Callable[..., B],
-    find: Callable[[str], B | None],
-) -> list[B]:
-    """Write the incomplete blocks of one byte range; return the infos of all its blocks."""
-    number, file_range = item
-    # Blocks are written in order, so the complete ones are first.
-    complete_blocks: list[B] = []
-    while (block := find(writer.name(number, len(complete_blocks)))) is not None:
-        complete_blocks.append(block)
-    if complete_blocks and complete_blocks[-1].last:
-        return complete_blocks
-    blocks: list[B] = []
-    # Invariant: `blocks` has the infos of blocks 0 to len(blocks) - 1 of this range.
-    for content, is_last in _mark_last(read(file_range)):
-        block_number = len(blocks)  # text has no index, so complete blocks are read again, but not written
-        if block_number < len(complete_blocks):
-            blocks.append(complete_blocks[block_number])
-        else:
-            trim_malloc()
-            blocks.append(write(writer.name(number, block_number), content, is_last=is_last))
-    return blocks
 
 
 def _mark_last(contents: Iterable[C]) -> Iterator[tuple[C, bool]]:

@@ -103,7 +103,7 @@ def as_partitions(column: object) -> "da.Array | None":
 def enumerate_partitions(collection: Any) -> da.Array:
     """Return the partitions of a Dask collection as a stream of blocks, pairs of partition number and texts."""
     # Impure, because Dask would hash the partition for the key of a pure call.
-    number = dask.delayed(_number_partition, pure=False)
+    number = dask.delayed(lambda number, texts: (number, texts), pure=False)
     parts = [number(i, part) for i, part in enumerate(np.ravel(np.asarray(collection.to_delayed(), dtype=object)))]
     meta = np.empty((0, 0), dtype=object)  # declares nothing about the blocks
     return da.concatenate([da.from_delayed(part, (1, 1), meta=meta) for part in parts])
@@ -144,10 +144,6 @@ def _hash_partition(block: tuple[int, Any], *, hash_block: Callable[[Documents],
 
 def _count_documents(_number: int, texts: Iterable[Any]) -> int:
     return sum(block.n_documents for block in pack_texts(texts))
-
-
-def _number_partition(number: int, texts: Iterable[Any]) -> tuple[int, Iterable[Any]]:
-    return number, texts
 
 
 def _select_column(table: object, field: str) -> Any:
@@ -338,7 +334,12 @@ def _save_partition(
     # `ids` are the ids of texts that are not in a block yet.
     ids: list[str] = []
     rows = _collect_ids(_iter_rows(texts, fields), ids, read_options) if fields else texts
-    replace_missing = partial(_replace_missing, read_options=read_options)
+
+    def replace_missing(position: str) -> bytes | None:
+        if read_options.if_missing == "error":
+            raise TypeError(f"{position}, but it must be a string; {MISSING}")
+        return read_options.count_missing()
+
     chunk_bytes = min(read_options.block_bytes, LINE_CHUNK_BYTES)
     whole = pack_texts(rows, block_bytes=chunk_bytes, item_name=item_label, replace_missing=replace_missing)
     n_before = 0
@@ -360,13 +361,6 @@ def _save_partition(
         record = {"count": 0, "positions": [], "other_counts": dict(counts.other_counts)}
         location.write_attributes(f"{path.rpartition('/')[0]}/{COUNTS}/texts-{number:06d}", record)
     return blocks
-
-
-def _replace_missing(position: str, *, read_options: ReadOptions) -> bytes | None:
-    """Return the replacement of a missing text; None if it is skipped."""
-    if read_options.if_missing == "error":
-        raise TypeError(f"{position}, but it must be a string; {MISSING}")
-    return read_options.count_missing()
 
 
 def _collect_ids(rows: Iterable[tuple[Any, ...]], ids: list[str], read_options: ReadOptions) -> Iterator[Any]:
