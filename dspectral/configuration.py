@@ -71,7 +71,7 @@ def requires_same_bits() -> bool:
 
 
 def parse_size(name: str, value: object) -> int:
-    """Return a number of bytes from a number or a text such as ``"4 GB"``; `name` is for the error."""
+    """Parse a number of bytes, a number or a text such as ``"4 GB"``; `name` is for the error."""
     from dask.utils import parse_bytes  # noqa: PLC0415  slow to import
 
     try:

@@ -57,7 +57,7 @@ def plan(
     Returns
     -------
     RunPlan
-        The plan. If the run does not fit, ``refusal`` says why and :meth:`RunPlan.check` raises it.
+        The plan. If the run does not fit, ``refusal`` is the reason, and :meth:`RunPlan.check` raises it.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _make_rows_like_files(files: TextFiles) -> tuple[Any, int]:
 
 
 def _make_rows_like_texts(texts: Texts) -> tuple[Any, int]:
-    """Return the same for texts in memory."""
+    """Return lazy rows and bytes for texts in memory, as for files."""
     if not hasattr(texts.column, "__len__"):
         raise ValueError(
             f"{texts!r} can be read only once, and the plan would consume it: pass a list, a table or files"
@@ -129,7 +129,7 @@ def _make_rows_like_texts(texts: Texts) -> tuple[Any, int]:
 
 
 def _make_repeated_rows(documents: Documents, sizes: Sequence[int]) -> Any:
-    """Return lazy rows whose blocks all are the counts of the same documents, with the given declared sizes."""
+    """Return lazy rows, all of whose blocks are the counts of the same documents, with the given declared sizes."""
     rows = hash_documents(documents, HashingSettings())
     n_bytes = [get_nbytes(rows)] * len(sizes)
     return dask_array_from_blocks(sparse.csr_array, [rows] * len(sizes), sizes, rows.shape[1], n_bytes)

@@ -106,7 +106,7 @@ def pca(
         No effect, for compatibility with scanpy, with its warnings of ignored solvers. All of its solvers compute the
         same components; the size of the data determines passes and blocks.
     tol : float, default=0.0
-        Share of the energy that may be lost against the best ``n_comps`` components. Passes over more than 4,096
+        Maximum share of the energy lost relative to the best ``n_comps`` components. Passes over more than 4,096
         variables stop when a certified bound is below `tol`. 0 takes 20 passes in memory, 15 over a local file or Dask
         array, and 11 over a URL.
     rng, random_state : int, RandomState, Generator or None, default=None and 0

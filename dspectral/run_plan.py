@@ -73,7 +73,7 @@ class RunPlan:
     pass_seconds : float or None
         Wall time of the blocks of one pass, from the time of one block; None if it does not fit.
     refusal : str
-        Why the run does not fit in memory, and what would; empty if it fits.
+        Why the run does not fit in memory, and changes that would make it fit; empty if it fits.
     remedies : tuple of str
         Changes that would make it fit, such as ``"with memory_limit='2000MB'"``; empty if it fits or none is known.
     before : str

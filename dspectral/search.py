@@ -65,9 +65,9 @@ def write_coordinates(
     X : store, sparse matrix, Dask array, ndarray or list of str
         Input of the model. A store is weighted as in the fit.
     out : str or path-like
-        Local path or fsspec URL. A name with ``.zarr`` at its end becomes a Zarr group with the arrays ``coordinates``
-        and ``ids``. A name with ``.parquet`` becomes a folder with one file per chunk and the columns ``row``, ``id``
-        and ``coordinates``.
+        Local path or fsspec URL. A name that ends in ``.zarr`` becomes a Zarr group with the arrays ``coordinates``
+        and ``ids``. A name that ends in ``.parquet`` becomes a folder with one file per chunk and the columns ``row``,
+        ``id`` and ``coordinates``.
     storage_options : dict, optional
         Options of the fsspec file system.
 
@@ -149,7 +149,7 @@ class Nearest(NamedTuple):
         return summary
 
     def merge(self, *others: Self) -> Self:
-        """Return the nearest rows of all summaries; of equal scores the lower row number wins."""
+        """Return the nearest rows of all summaries; ties go to the lower row number."""
         arrays = [np.concatenate([summary.get_arrays()[i] for summary in (self, *others)], axis=1) for i in range(3)]
         order = np.lexsort((arrays[1], -arrays[2]), axis=1)[:, : self.n]
         cosines, rows, scores = (np.take_along_axis(array, order, axis=1) for array in arrays)

@@ -200,7 +200,7 @@ def _pack(
         size = _write_varint(content, size, np.uint64(n))
 
 
-# Row by row: total[i] = before[i] + sum over p of pieces[p][i], summed in a dense array that fits the cache of a core.
+# Row by row: total[i] = before[i] + sum over p of packed_rows[p][i], in a dense array that fits the cache of a core.
 # Cost: one read per entry, whereas adding matrices one by one would read the total for each array of packed rows.
 # Invariant: the positions of each array of packed rows follow its data of rows 0, ..., i - 1, and `row` is zero.
 @compiled
@@ -223,12 +223,12 @@ def _add_packed_rows(
         n = indptr[i + 1] - indptr[i]
         for k in range(indptr[i], indptr[i + 1]):
             add_to_row(row, indices[k], data[k])
-        for piece in range(section_starts.shape[0]):
-            size, position = _read_varint(content, np.uint64(section_starts[piece, 0]))
-            section_starts[piece, 0] = np.int64(position)
+        for p in range(section_starts.shape[0]):
+            size, position = _read_varint(content, np.uint64(section_starts[p, 0]))
+            section_starts[p, 0] = np.int64(position)
             n += np.int64(size)
-            gap, code = np.uint64(section_starts[piece, 1]), np.uint64(section_starts[piece, 2])
-            rare = section_starts[piece, 3]
+            gap, code = np.uint64(section_starts[p, 1]), np.uint64(section_starts[p, 2])
+            rare = section_starts[p, 3]
             column = np.uint64(0)
             for _ in range(np.int64(size)):
                 step, gap = _read_varint(content, gap)
@@ -241,9 +241,9 @@ def _add_packed_rows(
                     rare += 1
                 add_to_row(row, column, value)  # type: ignore[arg-type]
                 column += np.uint64(1)
-            section_starts[piece, 1] = np.int64(gap)
-            section_starts[piece, 2] = np.int64(code)
-            section_starts[piece, 3] = rare
+            section_starts[p, 1] = np.int64(gap)
+            section_starts[p, 2] = np.int64(code)
+            section_starts[p, 3] = rare
         n = min(n, row.sums.size)
         if end + n > total.size:  # doubling keeps the total cost of copies linear
             longer = max(end + n, 2 * total.size)

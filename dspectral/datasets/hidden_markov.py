@@ -90,7 +90,7 @@ def anchor_sentences(
     Returns
     -------
     AnchorStream
-        Corpus for estimators of words. All blocks are drawn once to count the words.
+        Corpus of words, as ``fit`` takes it. All blocks are drawn once to count the words.
 
     Examples
     --------

@@ -208,7 +208,7 @@ def _draw(
     noise: float,
     present: bool,
 ) -> CSRRows:
-    # Words and labels draw the states first, so they are the same.
+    # Words and labels both draw the states first, with one seed, so they have the same states.
     states = np.searchsorted(np.cumsum(topic_popularity(n_states))[:-1], generator.random(n_rows), side="right")
     if present:
         # After the states, labels continue with an independent random stream.

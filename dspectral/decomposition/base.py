@@ -1,4 +1,4 @@
-"""Fit, update and projection of the singular value decompositions, with the fitted facts of scikit-learn."""
+"""Fit, update and projection of the singular value decompositions, with scikit-learn's fitted attributes."""
 
 import warnings
 from functools import partial

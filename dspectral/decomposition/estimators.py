@@ -43,7 +43,7 @@ class SketchedPCA(Decomposition):
         Rows of the sketch, at least k; by default ``2 k + 10``. For ``"krylov"`` and ``"nystrom"`` the total number of
         columns of all products, by default ``3 k + 10``.
     tol : float, default=0.0
-        Share of the energy that may be lost against the best rank k. ``"krylov"`` takes passes, with products of
+        Maximum share of the energy lost relative to the best rank k. ``"krylov"`` takes passes, with products of
         ``sketch_size`` columns (by default ``2 k + 30``), until ``certificate_.lost`` is at most `tol`. A warning is
         emitted if ``n_passes`` do not suffice. 0 means a fixed number of passes.
     random_state : int, RandomState, Generator or None, default=0
@@ -134,11 +134,11 @@ class TruncatedSVD(Decomposition):
         Rows of the sketch, by default ``2 k + 10``; for ``"krylov"`` and ``"nystrom"`` the total number of columns of
         all products, by default ``3 k + 10``.
     tol : float, default=0.0
-        Share of the energy that may be lost against the best rank k, as for :class:`SketchedPCA`.
+        Maximum share of the energy lost relative to the best rank k, as for :class:`SketchedPCA`.
     algorithm : {"randomized", "arpack"}, default="randomized"
-        Names of scikit-learn. ``"arpack"`` sets a `tol` of 1e-5 if that is 0.
+        Solver name of scikit-learn. ``"arpack"`` sets a `tol` of 1e-5 if that is 0.
     n_iter : int, optional
-        Equal to ``n_passes - 1``; the name of scikit-learn.
+        Same as ``n_passes - 1``, under scikit-learn's name.
     n_oversamples : int, optional
         Alternative to `sketch_size`: each product has ``n_components + n_oversamples`` columns.
     power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
@@ -234,9 +234,9 @@ class PCA(Decomposition):
         A `solver` of :class:`SketchedPCA`, or a name of scikit-learn: ``"randomized"`` is ``"auto"``, and
         ``"covariance_eigh"`` and ``"arpack"`` are ``"auto"`` with a `tol` of 1e-5 if that is 0.
     tol : float, default=0.0
-        Share of the energy that may be lost against the best rank k, as for :class:`SketchedPCA`.
+        Maximum share of the energy lost relative to the best rank k, as for :class:`SketchedPCA`.
     iterated_power : int or "auto", default="auto"
-        Equal to ``n_passes - 1``; the name of scikit-learn, used if `n_passes` is None.
+        Same as ``n_passes - 1``, under scikit-learn's name, used if `n_passes` is None.
     n_oversamples : int, optional
         Alternative to `sketch_size`: each product has ``n_components + n_oversamples`` columns.
     power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"

@@ -493,7 +493,7 @@ class _ShorterSide:
         return product
 
     def multiply_complement(self, basis: FloatArray, q: FloatArray, subtracted: Doubles) -> Doubles:
-        """Return ``P C P q - less`` for the orthogonal projection P onto the complement of a basis."""
+        """Return ``P C P q - subtracted`` for the orthogonal projection P onto the complement of a basis."""
         product = self.times(q - basis @ (basis.T @ q))
         return np.asarray(product - basis @ (basis.T @ product) - subtracted, dtype=np.float64)
 

@@ -137,7 +137,7 @@ class NystromSketch(NamedTuple):
         return int(self.products.product.shape[1])
 
     def approximate(self, k: int, mean_weight: float) -> "NystromApproximation":
-        """Approximate ``C + added mean mean'`` by its Nystrom approximation, and bound the error.
+        """Approximate ``C + mean_weight mean mean'`` by its Nystrom approximation, and bound the error.
 
         For U the first j eigenvectors of the error E by magnitude, with values s, ``s_j^2 |U'W|^2 <= |U'E W|^2``, which
         is at most the sum of the first j squared singular values of ``E W``. ``|U'W|^2`` is a chi-squared variable of

@@ -75,7 +75,7 @@ def make_block_layer_name(name: str) -> str:
 def get_pass_name(layer: str) -> str:
     """Return the name of the pass that made a layer, or an empty text for other layers.
 
-    The layer's name holds it, because ``persist`` and ``dask.optimize`` keep names and drop annotations.
+    It is part of the layer's name, because ``persist`` and ``dask.optimize`` keep names and drop annotations.
 
     >>> get_pass_name(make_block_layer_name("weigh")), get_pass_name("getitem-0123")
     ('weigh', '')

@@ -148,7 +148,7 @@ def explore(  # noqa: PLR0913  options of the reader
     Notes
     -----
     Out of core: a task holds one block. This process holds the vocabulary, vectors and neighbor counts of
-    ``sizes.n_words`` words (up to ``dspectral.memory-limit``), and the beginnings of some thousand documents.
+    ``sizes.n_words`` words (up to ``dspectral.memory-limit``), and the beginnings of a few thousand documents.
 
     Examples
     --------

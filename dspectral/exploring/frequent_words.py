@@ -102,7 +102,7 @@ class FrequentWords(NamedTuple):
     def get_document_counts(self, is_repeated: dict[str, NDArray[np.bool_]]) -> Blocks:
         """Return lazy CSR blocks of the counts of words in documents, shape (n_documents, n_words).
 
-        Documents that are repeated, by the name of their block, have no words.
+        Repeated documents, given by the name of their block, have no words.
         """
         ids, n_words = self.kinds.word_ids, len(self.words)
         count = partial(count_block, word_ids=ids, n_words=n_words, is_repeated=is_repeated)
@@ -162,7 +162,7 @@ class DocumentFacts(NamedTuple):
 
 
 def describe_documents(words: FrequentWords) -> DocumentFacts:
-    """Return facts about the documents, in one pass."""
+    """Return statistics of the documents, in one pass."""
     codes = np.random.default_rng(0).integers(1 << 63, size=len(words.words), dtype=np.uint64)
     describe = partial(_describe_block, location=words.corpus.location, kinds=words.kinds, codes=codes)
     blocks = words.corpus.blocks

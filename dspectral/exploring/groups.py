@@ -41,7 +41,7 @@ def read_groups(by: str | Sequence[str], sources: list[str], read_options: ReadO
     if isinstance(by, str):
         if n_texts or read_options.field is None:
             raise ValueError(f"by={by!r} must be None without field=; for texts in memory pass one value for each text")
-        # As ids are read: missing texts that are left out have no group.
+        # Read like ids: missing texts that are skipped have no group.
         options = read_options._replace(field=by, text_field=read_options.field, unit=None)
         ranges = open_text(sources, options, is_ids=True).ranges
         parts = run_tasks(lambda file_range: _read_values(file_range, options), ranges, name="read-groups")

@@ -1,4 +1,4 @@
-"""Steps of an exploration, each from plain inputs to one finding."""
+"""Steps of an exploration; each computes one finding."""
 
 import re
 from collections.abc import Collection

@@ -60,7 +60,7 @@ def as_label_matrix(y: object) -> Any:
 
 
 def as_label_array(y: object) -> Any:
-    """Return labels (n,) or (n, 1) as (n,), or an indicator (n, L); reject what NumPy would convert."""
+    """Return labels (n,) or (n, 1) as (n,), or an indicator (n, L); reject values that NumPy would convert."""
     # np.asarray would convert a list of strings, numbers and NaN to strings.
     labels = as_label_matrix(np.array(y, dtype=object) if isinstance(y, list | tuple) else y)
     if is_lazy(labels) or is_sparse(labels):

@@ -203,7 +203,7 @@ class KrylovSpace(NamedTuple):
         is at most the sum of the first j squared singular values of ``f(C) W``. ``|U'W|^2`` is a chi-squared variable.
         Shapes: returns (k,).
         """
-        # Polynomials of any degree are known if the space is invariant.
+        # If the space is invariant, polynomials of any degree can be evaluated.
         q, size = len(self.columns) if self.newest.shape[1] else EXHAUSTED_DEGREE, _grid_ceiling(values)
         if size == 0.0:
             return np.zeros(k)

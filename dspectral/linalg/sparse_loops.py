@@ -251,7 +251,7 @@ def add_row_gram_eight(data: NDArray[Any], indices: IntArray, indptr: IntArray, 
 def scale_rows(
     data: FloatArray, indices: IntArray, indptr: IntArray, weights: FloatArray, norm_order: int, out: FloatArray
 ) -> None:
-    """Multiply entries by column weights and divide each row by its l1 (power 1) or l2 (power 2) norm, if power > 0."""
+    """Multiply entries by column weights and divide each row by its norm of order 1 or 2; order 0 does not divide."""
     number = out.dtype.type
     # Invariant: rows before i are done. Sums follow the order of the entries and round each product, with the same bits
     # as NumPy. Two multiplications and one division per entry.

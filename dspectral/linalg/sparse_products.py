@@ -87,8 +87,8 @@ def gram_times(A: CSRRows, Z: FloatArray, panels: TransposedPanels | None = None
     """Return ``A' (A Z)``.
 
     ``4 nnz r`` flops. Working memory: 4 MiB of ``A Z`` and, if rows have few entries in a tile of columns and no
-    `panels` are given, a transposed copy of as many rows. Nearly dense blocks use BLAS. Every other way returns the
-    same bits. Shapes: `A` (n, d), `Z` (d, r); returns (d, r).
+    `panels` are given, a transposed copy of as many rows. Nearly dense blocks use BLAS. All code paths return the same
+    bits. Shapes: `A` (n, d), `Z` (d, r); returns (d, r).
     """
     Z = np.ascontiguousarray(Z)
     if Z.shape[1] >= MIN_WIDE_COLUMNS and is_nearly_dense(A):
@@ -284,7 +284,7 @@ class TransposeBuffer(NamedTuple):
 
 
 def find_csr_error(indices: IntArray, indptr: IntArray, n_columns: int) -> str:
-    """Return what is invalid in the structure of a CSR matrix, or an empty string.
+    """Return a description of an error in the structure of a CSR matrix, or an empty string.
 
     Shapes: `indices` (nnz,), `indptr` (n_rows + 1,).
 
@@ -305,7 +305,7 @@ def find_csr_error(indices: IntArray, indptr: IntArray, n_columns: int) -> str:
 
 
 def find_offset_error(offsets: IntArray, length: int) -> str:
-    """Return what is invalid in offsets (n + 1,) that split an array of `length` entries, or an empty string.
+    """Return a description of an error in offsets (n + 1,) that split `length` entries, or an empty string.
 
     >>> find_offset_error(np.array([0, 2, 5]), 5), find_offset_error(np.array([0, 7, 5]), 5)
     ('', 'its offsets do not cut an array of 5 into pieces')

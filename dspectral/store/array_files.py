@@ -33,7 +33,7 @@ def get_array_codecs(dtype: np.dtype[Any]) -> list[Any]:
 
 
 def get_fill_value(dtype: np.dtype[Any]) -> Any:
-    """Return the fill value of a type, which starts no chunk of a stored array."""
+    """Return the fill value of a type; no chunk of a stored array starts with it."""
     # Stored values are finite; indices, offsets and sums are below the largest integer of their type.
     return np.nan if dtype.kind == "f" else np.iinfo(dtype).max
 

@@ -86,8 +86,8 @@ def _read_array(store: Files, path: str, name: str, remedy: str) -> NDArray[Any]
         return written
     # Zarr reads arrays of other programs and raises specific errors.
     array, values = _read_with_zarr(store, path, name, remedy)
-    # Zarr fills a missing chunk with the fill value, which starts no written chunk. Checking the first entry of each
-    # chunk avoids listing the files of each array.
+    # Zarr reads a missing chunk as fill values, and no written chunk starts with the fill value. Checking the first
+    # entry of each chunk avoids listing the files of each array.
     first = values[:: array.chunks[0]]
     if (np.isnan(first) if first.dtype.kind == "f" else first == get_fill_value(first.dtype)).any():
         raise StoreError(f"{name} lacks a chunk; {remedy}")

@@ -291,7 +291,7 @@ class Location(NamedTuple):
             )
 
     def try_remove(self, *paths: str) -> None:
-        """Remove temporary data; ignore errors, because the result beside them is complete."""
+        """Remove temporary data; ignore errors, because the result is already complete."""
         with suppress(OSError):
             self.remove(*paths)
 

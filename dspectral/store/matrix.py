@@ -76,8 +76,8 @@ def write_counts(
     -----
     One pass: a task computes, checks and writes one block. Values are stored as float32. A block with integers that
     float32 cannot hold, from 16,777,217 on, is stored as float64, and the store is then read as float64. Repeating an
-    interrupted call with the same rows resumes it: equal rows in memory, or a Dask array with the same name. Rows that
-    are refused leave the store as it was; on a cluster, ``discard_unfinished`` removes their blocks.
+    interrupted call with the same rows resumes it: equal rows in memory, or a Dask array with the same name. An error
+    leaves the store unchanged; on a cluster, ``discard_unfinished`` removes its blocks.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def write_counts(
         try:
             blocks = _write_blocks(writer, parts, signed=signed, in_memory=in_memory)
         except ValueError:
-            # Refused rows leave nothing behind. Tasks of other processes may still write: these blocks stay.
+            # Blocks of rejected rows are removed, but not on a cluster, where tasks may still write them.
             if in_memory or dask.base.get_scheduler() in (None, dask.threaded.get, dask.local.get_sync):
                 writer.abort()
             raise

@@ -54,7 +54,7 @@ class VocabularySettings(NamedTuple):
     min_df, max_df : int or float, default=1 and 1.0
         Smallest and largest document frequency of an n-gram; an int is a number of documents, a float a fraction.
     max_features : int, optional
-        Largest number of n-grams, those in the most documents; all by default.
+        Maximum number of n-grams, selected by document frequency; all by default.
     n_partitions : int, default=8
         Number of partitions of the n-grams, merged one after the other; more partitions need less memory.
     tokenizer : callable or str, optional

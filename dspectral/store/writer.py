@@ -1,4 +1,4 @@
-"""Protocol of every write: first a manifest, then blocks with completion markers, at last the root metadata.
+"""Protocol of every write: first a manifest, then blocks with completion markers, finally the root metadata.
 
 Until the root is written, a new store does not open, and an existing store opens without the appended rows.
 """

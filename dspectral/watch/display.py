@@ -251,7 +251,7 @@ class Progress:
         self.stop()
 
     def start(self) -> None:
-        """Start to show progress, unless another display is active."""
+        """Start showing progress, unless another display is active."""
         with _LOCK:
             # Two displays would overwrite each other's lines.
             if _ACTIVE:
@@ -268,7 +268,7 @@ class Progress:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop to show progress; the terminal is cleared, the output of a notebook stays."""
+        """Stop showing progress; the terminal is cleared, the output of a notebook stays."""
         with _LOCK:
             stack, self._stack = self._stack, None
             if self in _ACTIVE:
@@ -338,7 +338,7 @@ def progress(on: bool | None = None, *, stream: TextIO | None = None) -> Progres
     Parameters
     ----------
     on : bool, optional
-        None, the default, returns a context manager. True starts to show progress, False stops it.
+        None, the default, returns a context manager. True starts the display, False stops it.
     stream : text stream, optional
         Standard error by default; a notebook gets a display below the cell.
 

@@ -127,7 +127,7 @@ class PassState:
         earlier = [point for point in self._recent if point[1] < self._n_computed]
         if not earlier or self._n_now >= self.totals[0]:
             return None
-        # Since a block was done before: slow blocks have a small rate, not 0 between two of them.
+        # Measured since the last finished block, so that slow blocks have a small rate instead of 0.
         old = [point for point in earlier if self._counted_at - point[0] >= RATE_SECONDS]
         since, n_before = old[-1] if old else earlier[0]
         return (self._n_computed - n_before) / max(self._counted_at - since, 1e-9)

@@ -1,1 +1,1 @@
-"""What surrounds a pass and computes none of it: context, events, checkpoints, memory, clusters, retries, dry runs."""
+"""Services around a pass: context, events, checkpoints, memory, clusters, retries, dry runs."""

@@ -111,7 +111,7 @@ class CheckpointInfo(NamedTuple):
 
 
 class CheckpointError(Exception):
-    """A checkpoint is missing, damaged or another one. Arguments: a sentence and its path."""
+    """A checkpoint is missing or damaged, or belongs to another summary. Arguments: a sentence and its path."""
 
 
 class CheckpointFolder(NamedTuple):

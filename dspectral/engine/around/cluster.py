@@ -152,7 +152,7 @@ def get_machine_kinds(client: Client | None) -> list[str]:
 
 
 def is_local_worker(address: str, host: str) -> bool:
-    """Report whether a worker runs on this machine: same host name and a loopback address, so no tunnel."""
+    """Report whether a worker runs on this machine: same host name and a loopback address, which excludes tunnels."""
     try:
         return host == gethostname() and ip_address(urlsplit(address).hostname or "").is_loopback
     except ValueError:  # a host name, or no host

@@ -283,7 +283,7 @@ def emit_compilation(loop: str, module: str, seconds: float | None) -> None:
 
 @cache
 def _announce_compilation() -> None:
-    """Write one line at the first compilation of an interactive process, which would wait without a reason."""
+    """Write one line at the first compilation of an interactive process, to explain the wait."""
     if sys.stderr and (hasattr(sys, "ps1") or sys.stderr.isatty()):
         line = "dspectral: compiling loops once, about 20 s; `dspectral warm` compiles those of all main methods\n"
         sys.stderr.write(line)

@@ -188,7 +188,7 @@ class StateDecoder(ChainDecoder):
 
 
 def renumber_blocks(blocks: Blocks, new_ids: Int32s) -> Blocks:
-    """Return blocks whose ids are replaced by ``numbers[ids]`` when they are read."""
+    """Return blocks whose ids are replaced by ``new_ids[ids]`` when they are read."""
     return blocks._replace(read=partial(_read_renumbered, read=blocks.read, new_ids=new_ids))
 
 

@@ -160,7 +160,7 @@ class DocumentProducts:
         self.reads = 1 if similarity is None else 2
 
     def needs_float64(self) -> bool:
-        """Report whether plain rows are decomposed that may have large means."""
+        """Report whether dense rows without classes or similarity are decomposed, whose means may be large."""
         has_only_rows = self._streams is None and self._similarity is None
         return has_only_rows and has_few_zeros(self._X, sparse_products.DENSE_SHARE)
 

@@ -125,7 +125,7 @@ class LocalLSI(
     n_components : int or "auto", default="auto"
         Number of components k of a class's space, or fewer where its documents have a lower rank; ``"auto"`` is 25.
     method : {"rds", "lrw"}, default="lrw"
-        Documents behind the space of a class: its own, or the most relevant ones, weighted.
+        Documents that define the space of a class: its own, or the most relevant ones, weighted.
     gamma : float, default=3.0
         Number of documents of a region of ``"lrw"``, as a multiple of those of the class; above 0.
     C : float, default=3.0
@@ -152,7 +152,7 @@ class LocalLSI(
     relevancy_ : Relevancy or None
         The first classifier, with a and b.
     region_sizes_ : ndarray of int64, shape (L,)
-        Number of documents behind each space.
+        Number of documents that define each space.
     random_state_ : int
         Seed that the fit used.
     n_iter_ : int
@@ -171,7 +171,7 @@ class LocalLSI(
     A training task holds its block, ``8 L`` bytes a row and three arrays of ``8 L d`` bytes. The client process holds
     about twenty arrays of ``8 L k`` bytes (``8 L d`` for the first classifier), and the model ``8 L k d`` bytes.
 
-    A class of no or of all documents, as in small folds, has no space and a constant score.
+    A class with no documents or with all documents, as in small folds, has no space and a constant score.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Local regions: selection of the documents behind the space of each class, and their SVD, out of core."""
+"""Local regions: selection of the documents that define the space of each class, and their SVD, out of core."""
 
 import math
 import warnings
@@ -89,14 +89,14 @@ class LocalSpaces(NamedTuple):
 
 
 class Region(NamedTuple):
-    """Row numbers, ascending, and weights of the documents behind the space of a class, shape (m,) each."""
+    """Row numbers, ascending, and weights of the documents that define the space of a class, shape (m,) each."""
 
     rows: NDArray[np.int64]
     weights: NDArray[np.float64]
 
 
 def list_class_members(class_rows: ClassRows, n_rows: int) -> list[NDArray[np.int64]]:
-    """Return the row numbers of each class; empty for a class of no or of all documents, which cannot be learned."""
+    """Return the row numbers of each class; empty for a class with none or all of the documents."""
     indicator = class_rows.indicator.compute() if is_lazy(class_rows.indicator) else class_rows.indicator
     # The index array of a CSC column is the list of its documents.
     by_class = sparse.csc_array(indicator)

@@ -101,7 +101,7 @@ def select_choice(
     *,
     splits: Iterable[tuple[IntArray, IntArray]],
 ) -> tuple[Choice, float]:
-    """Return the first choice of highest mean accuracy, and that accuracy: NaN if nothing can be held out."""
+    """Return the first choice with the highest mean accuracy, and that accuracy: NaN if nothing can be held out."""
     usable = [fold for fold in splits if can_learn(y, *fold)]
     if not usable:
         return choices[0], float("nan")

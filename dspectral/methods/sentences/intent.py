@@ -108,9 +108,9 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
     character_weighting_ : Weighting or None
         Inverse document frequencies of the character n-grams in the training sentences; None without them.
     half_ : str
-        Kind of the second half: ``half`` of the recipe, or the kind that was chosen; ``"none"`` without one.
+        Kind of the second half in use; ``"none"`` without a representation.
     choice_ : Choice
-        Settings that cross-validation chose.
+        Settings selected by cross-validation.
     score_ : float
         Cross-validated accuracy of the choice; NaN without a cross-validation.
     svm_ : LinearSVC
@@ -356,7 +356,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
     def _select_half(
         self, texts: Documents, y: NDArray[Any], choices: dict[str, list[Choice]]
     ) -> tuple[str, Choice, float]:
-        """Return the kind of second half of highest mean accuracy over the folds, its best choice and accuracy."""
+        """Return the kind of second half with the highest mean accuracy over folds, its best choice and accuracy."""
         results = [
             (
                 half,

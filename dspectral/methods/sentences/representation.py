@@ -107,7 +107,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
 
     Notes
     -----
-    There are three departures from the paper. Without each of them accuracy on public data falls, because the
+    Three steps differ from the paper. Without any one of them accuracy on public data is lower, because the
     directions of raw counts represent function words:
 
     - The decomposed matrix is b with columns divided by the root of their document frequency and rows scaled to unit

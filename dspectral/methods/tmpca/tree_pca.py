@@ -67,7 +67,7 @@ class TreePCA(RunPlanMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, Tr
         Encoding of a sentence, for n = ``n_components``. ``"root"``: the root vector of n numbers, as in the paper.
         ``"levels"``: the nodes of all levels, ``n * (length - 1) / (arity - 1)`` numbers. ``"pool_levels"``: the first
         node, mean, minimum and maximum of each level and of the input vectors, ``4 * (n_dimensions_ + n * L)``
-        numbers. ``"sliding"``: as ``"pool_levels"``, over nodes that start at every word.
+        numbers. ``"sliding"``: as ``"pooled"``, over nodes that start at every word.
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ class TreePCA(RunPlanMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, Tr
 
         Returns
         -------
-        ndarray or (for a Dask array or a Corpus) Dask array, shape (n, n_components), or as ``output`` says
+        ndarray or (for a Dask array or a Corpus) Dask array, shape (n, n_components), or as ``output`` selects
             As :meth:`transform` returns it.
         """
         X = as_token_lists(cast("TokenLists", X)) if is_token_lists(X) else X
@@ -212,7 +212,7 @@ class TreePCA(RunPlanMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, Tr
 
         Returns
         -------
-        ndarray or (for a Dask array or a Corpus) Dask array, shape (n, n_components), or as ``output`` says
+        ndarray or (for a Dask array or a Corpus) Dask array, shape (n, n_components), or as ``output`` selects
             Zeros for an empty text.
         """
         check_is_fitted(self)

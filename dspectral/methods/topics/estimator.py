@@ -97,11 +97,11 @@ class Topics(
     min_df : int or float, default=5
         Minimum number (int) or share (float) of documents with a word.
     max_df : int or float, default=0.1
-        Maximum number or share of documents with a word. Function words of any language are in more than a tenth.
+        Maximum number or share of documents with a word. Function words of any language occur in more than a tenth.
     stop_words : str, collection of str or None, default=()
-        Further words to ignore: scikit-learn's English list, or words, which are tokenized as the texts were. Of a
-        hashed store their columns are ignored, with all words that collide with them; other counts need names of
-        columns. N-grams that contain a stop word are kept.
+        Further words to ignore: scikit-learn's English list, or words, which are tokenized as the texts were. In a
+        hashed store their columns are ignored, with all words that collide with them; other counts need column names.
+        N-grams that contain a stop word are kept.
     n_top_documents : int, default=10
         Number of typical documents per topic.
     random_state : int, RandomState or None, default=0
@@ -283,7 +283,7 @@ class Topics(
         Raises
         ------
         TypeError
-            If ``other`` is no Topics.
+            If ``other`` is not a Topics model.
         ValueError
             If the models count words differently, or have other columns without names.
 

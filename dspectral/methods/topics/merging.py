@@ -48,7 +48,7 @@ class PlacedTopics(NamedTuple):
         )
 
     def renumber(self, numbers: IntArray, n_topics: int) -> Self:
-        """Return the topics under other numbers, with empty ones in between."""
+        """Return the topics with new numbers; unused numbers get empty topics."""
 
         def scatter(values: Any, empty: float = 0.0) -> Any:
             out = np.full((n_topics, *values.shape[1:]), empty, dtype=values.dtype)
@@ -128,7 +128,7 @@ def merge_models(first: Any, second: Any, min_cosine: float) -> Any:
 
 
 def _counting_rule(model: Any) -> tuple[Any, ...]:
-    """Return what determines the counts of a text: weighting, hashing or tokens."""
+    """Return the settings that determine the counts of a text: weighting, hashing or tokens."""
     settings, names = model.vocabulary_settings_, ("ngram_range", "lowercase", "tokenizer", "normalize")
     return model.tf, model.hashing_, settings and tuple(getattr(settings, name) for name in names)
 
@@ -155,7 +155,7 @@ def _join_columns(first: Any, second: Any) -> tuple[Any, tuple[IntArray, IntArra
             f"other has {second.n_features_in_} columns, but must have the {first.n_features_in_} of this model, or "
             "both need names: fit them with terms="
         )
-    # Further words get further columns.
+    # Words of the second model alone get additional columns.
     merged.words_ = list(dict.fromkeys(first.words_ + second.words_))
     n_new = len(merged.words_) - len(first.words_)
     merged.columns_ = np.append(first.columns_, first.n_features_in_ + np.arange(n_new))

@@ -94,10 +94,11 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
     errors : {"strict", "replace"}, default="strict"
         Whether undecodable bytes raise an error, or become U+FFFD.
     max_document_bytes : int, default=16777216
-        Largest document, in bytes after decompression. A whole record may have twice as many, or 4 MiB.
+        Maximum bytes of a document after decompression. A whole record may have twice as many, or 4 MiB.
     long_documents : {"error", "skip", "truncate"}, default="error"
-        Treatment of longer documents: an error, an empty document, or a prefix. A warning and the provenance give
-        their number. Too long records can be skipped but not truncated; in a csv file they are always an error.
+        Treatment of longer documents: an error, an empty document, or a prefix. A warning and the provenance contain
+        their number. Records that are too long can be skipped but not truncated; in a csv file they are always an
+        error.
     missing : {"error", "empty", "skip"}, optional
         Treatment of missing texts (null, NaN, or a jsonl record without the field): an error, an empty document (the
         default with ``errors="replace"``), or no document. An empty cell of csv and tsv is an empty text; with "skip"
@@ -106,8 +107,8 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
         Format of the files. By default the name's ending decides (.ndjson is jsonl, .log and .text are txt); for other
         endings, and for .txt files with ``field``, the content does.
     append : bool, default=False
-        Whether to add the documents to a finished store, which stays unchanged until all of them are written. What is
-        not given of ``hashing`` or ``vocabulary``, ``keep_terms``, ``id_field`` and ``keep_texts`` is that of the
+        Whether to add the documents to a finished store, which stays unchanged until all of them are written. Then
+        ``hashing`` or ``vocabulary``, ``keep_terms``, ``id_field`` and ``keep_texts`` are by default those of the
         store. A vocabulary keeps its columns: other words of the new documents are not counted.
     keep_terms : int, optional
         Number of most frequent n-grams to store as names of hashed columns, ``store.kept_terms``.

@@ -65,7 +65,7 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
             text = read_whole_file(file, file_range.url, size_limit, narrow_encoding)
             yield Documents.from_strings([decode_to_utf8(text, file_range.encoding, errors).data])
             return
-        # The end of a too long csv record is unknown, so it is always an error.
+        # The end of a csv record that is too long is unknown, so it is always an error.
         line_size_limit = size_limit if file_range.format == "txt" else size_limit.record_limit
         read_chunks = partial(
             read_line_chunks,

@@ -227,6 +227,6 @@ def component_means(pairs: Doubles, triples: Doubles) -> Doubles:
     slices = np.ascontiguousarray(sum(np.transpose(whitened, order) for order in permutations(range(3))) / 6)
     scaled = color @ joint_diagonalize(slices)
     heads = scaled[0]  # columns are sqrt(w_h) y_h, and the first coordinate of y_h is 1
-    # A head near 0 is a refinement without weight, whose mean is undefined.
+    # A first entry near 0 is a refinement without weight, whose mean is undefined.
     heads = np.where(np.abs(heads) < 1e-3, np.where(heads < 0, -1e-3, 1e-3), heads)
     return np.asarray(scaled / heads)
