@@ -319,7 +319,7 @@ class LsiModel:
             partial(read_weighted, dtype=self.dtype), items, sizes, self.num_terms, n_bytes, dtype=self.dtype
         )
 
-    def _append(self, new: CountStore) -> None:
+    def _append(self, documents: CountStore) -> None:
         """Append documents to the store atomically."""
         if self._store is None:
             self._store = f"{mkdtemp()}/rows.zarr"
@@ -332,7 +332,7 @@ class LsiModel:
                 "this model: another process changed it; fit again"
             )
         try:
-            self.rows = write_counts(new.counts, self._store, append=existing is not None, signed=True)
+            self.rows = write_counts(documents.counts, self._store, append=existing is not None, signed=True)
         except BaseException:
             # An unfinished store at a new path may belong to another writer.
             if self._temporary or existing is not None:

@@ -32,23 +32,23 @@ MACROS: Any = _TEMPLATES.get_template("cards.html").module
 
 def render_card(record: FitHistory, root: FitState, now: float) -> str:
     """Return the card of a fit as HTML: name, state and numbers, its passes, and the merge tree of one pass."""
-    members = record.get_family(root)
-    inner = next((fit.name for fit in reversed(members[1:]) if fit.is_running), "")
-    passes = [state for state in sort_passes(members) if state.started is not None]
+    fits = record.get_family(root)
+    inner = next((fit.name for fit in reversed(fits[1:]) if fit.is_running), "")
+    passes = [state for state in sort_passes(fits) if state.started is not None]
     running = [state for state in passes if state.is_running]
     trees = [state for state in passes if state.started and state.started.n_levels]
     newest = next(reversed(running or trees or passes), None)
     work, seconds = record.get_client_work(root, now)
-    bars = list(_make_bars(passes[-MAX_BARS:], members, seconds))
-    bars += [("not started", 0.0, "")] * min(sum(map(_count_remaining, members)), MAX_BARS)
+    bars = list(_make_bars(passes[-MAX_BARS:], fits, seconds))
+    bars += [("not started", 0.0, "")] * min(sum(map(_count_remaining, fits)), MAX_BARS)
     return str(
         MACROS.card(
             " > ".join(filter(None, (root.name, inner))),
             *_describe_state(root, now),
             [
-                *_make_chips(members, root, newest),
+                *_make_chips(fits, root, newest),
                 *([("computing in the client", f"{work}, {format_clock(seconds)}", "warm")] if work else []),
-                *_make_warnings(record, members, root),
+                *_make_warnings(record, fits, root),
             ],
             max(0, len(passes) - MAX_BARS),
             bars,
@@ -65,9 +65,9 @@ def render_finished(record: FitHistory) -> str:
     return str(MACROS.finished([_make_row(record, root) for root in ended_roots])) if ended_roots else ""
 
 
-def sort_passes(members: list[FitState]) -> list[PassState]:
+def sort_passes(fits: list[FitState]) -> list[PassState]:
     """Return the passes of some fits in order of their start."""
-    return sorted((state for fit in members for state in fit.passes.values()), key=lambda state: state.order)
+    return sorted((state for fit in fits for state in fit.passes.values()), key=lambda state: state.order)
 
 
 def _describe_state(root: FitState, now: float) -> tuple[str, str]:
@@ -82,11 +82,11 @@ def _describe_state(root: FitState, now: float) -> tuple[str, str]:
     return "", f"finished in {seconds:,.1f} s"
 
 
-def _make_chips(members: list[FitState], root: FitState, state: PassState | None) -> list[tuple[str, str, str]]:
+def _make_chips(fits: list[FitState], root: FitState, state: PassState | None) -> list[tuple[str, str, str]]:
     chips = []
     if state is not None and state.started is not None and state.is_running:
         started, rate = state.started, state.get_rate()
-        owner = next((fit for fit in members if state.run in fit.passes), root)
+        owner = next((fit for fit in fits if state.run in fit.passes), root)
         title = format_pass_number(started.number, owner.n_passes) or "step"
         chips.append((title, f"{started.name}, {state.share:.0%}", ""))
         if rate:
@@ -108,15 +108,15 @@ def _make_chips(members: list[FitState], root: FitState, state: PassState | None
     return chips
 
 
-def _make_warnings(record: FitHistory, members: list[FitState], root: FitState) -> list[tuple[str, str, str]]:
-    lost, loops = _format_lost(members, root), sorted(record.get_compiling_loops()) if root.is_running else []
+def _make_warnings(record: FitHistory, fits: list[FitState], root: FitState) -> list[tuple[str, str, str]]:
+    lost, loops = _format_lost(fits, root), sorted(record.get_compiling_loops()) if root.is_running else []
     names = ", ".join(loops[:3]) + f" and {len(loops) - 3} more" * (len(loops) > 3)
     chips = [("lost", lost), ("compiling", f"{names} (once, then cached on disk)" if loops else "")]
     return [(name, text, "warm") for name, text in chips if text]
 
 
-def _format_lost(members: list[FitState], root: FitState) -> str:
-    n_tasks = sum(state.n_redone for state in sort_passes(members))
+def _format_lost(fits: list[FitState], root: FitState) -> str:
+    n_tasks = sum(state.n_redone for state in sort_passes(fits))
     workers = f"{root.lost_workers} worker{'s' * (root.lost_workers != 1)}" if root.lost_workers else ""
     tasks = f"{n_tasks} task{'s' * (n_tasks != 1)} run again" if n_tasks else ""
     return ", ".join(filter(None, (workers, tasks)))
@@ -129,22 +129,22 @@ def _count_remaining(fit: FitState) -> int:
     return max(0, fit.n_passes - max(numbers, default=0))
 
 
-def _make_bars(passes: list[PassState], members: list[FitState], seconds: float) -> Iterator[tuple[str, float, str]]:
+def _make_bars(passes: list[PassState], fits: list[FitState], seconds: float) -> Iterator[tuple[str, float, str]]:
     """Yield the bars of passes and of the client's work between them; `seconds`: its work since the last pass."""
     until = math.inf
     for state in passes:
         if state.since - until >= CLIENT_SECONDS:
             yield f"client, {state.since - until:,.1f} s", 1.0, "client"
-        yield _make_bar(state, members)
+        yield _make_bar(state, fits)
         until = state.until
     if seconds:
         yield f"client, {seconds:,.0f} s", 1.0, "client"
 
 
-def _make_bar(state: PassState, members: list[FitState]) -> tuple[str, float, str]:
+def _make_bar(state: PassState, fits: list[FitState]) -> tuple[str, float, str]:
     started = state.started
     prefix = "" if started is None or started.number is None else f"{started.number} "
-    owner = next((f"{fit.name}: " for fit in members[1:] if state.run in fit.passes), "")
+    owner = next((f"{fit.name}: " for fit in fits[1:] if state.run in fit.passes), "")
     progress = f"{state.ended.seconds:,.1f} s" if state.ended else f"{state.share:.0%}"
     kind = "bad" if state.ended and state.ended.error else ("runs" if state.is_running else "")
     return f"{owner}{prefix}{started.name if started else ''}, {progress}", state.share, kind
@@ -166,14 +166,14 @@ def _make_tree(state: PassState | None) -> dict[str, Any] | None:
 
 
 def _make_row(record: FitHistory, root: FitState) -> tuple[str, ...]:
-    members = record.get_family(root)
+    fits = record.get_family(root)
     return (
         root.name,
         time.strftime("%H:%M:%S", time.localtime(root.until)),
-        str(root.ended.n_passes if root.ended else len(sort_passes(members))),
+        str(root.ended.n_passes if root.ended else len(sort_passes(fits))),
         f"{root.ended.seconds:,.1f}" if root.ended else "",
         f"{root.bounds[-1][1]:.3g}" if root.bounds else "",
-        _format_lost(members, root),
+        _format_lost(fits, root),
         "client disconnected" if root.client_left else (root.ended.error if root.ended else ""),
     )
 

@@ -135,10 +135,10 @@ class Branch:
     branches: "list[Branch]" = field(default_factory=list)
 
 
-def build_class_tree(brown: SpectralBrownClustering) -> Branch:
+def build_class_tree(clustering: SpectralBrownClustering) -> Branch:
     """Return the tree of a fitted clustering, with colors for N_GROUPS of its branches."""
-    codes = brown.tree_.codes()
-    labels, counts = brown.labels_[1:], np.asarray(brown.word_counts_)[1:]
+    codes = clustering.tree_.codes()
+    labels, counts = clustering.labels_[1:], np.asarray(clustering.word_counts_)[1:]
     members: dict[str, NDArray[np.int64]] = {
         code: np.flatnonzero(labels == cluster) + 1 for cluster, code in enumerate(codes)
     }

@@ -47,7 +47,7 @@ class Analysis(NamedTuple):
     def as_tokenizer(self) -> Tokenizer:
         """Return the analyzer as a tokenizer named by its arguments."""
         options = {name: value for name, value in self._asdict().items() if value != _DEFAULTS[name]}
-        self._check(options)
+        self._check_options(options)
         options["ngram_range"] = tuple(map(int, self.ngram_range))
         for name in ("analyzer", "tokenizer", "strip_accents", "preprocessor"):
             value: Any = options.get(name)
@@ -58,7 +58,7 @@ class Analysis(NamedTuple):
         name = f"scikit-learn {json.dumps(options, default=str, sort_keys=True, ensure_ascii=False)}"
         return Tokenizer(name, Analyzer(tuple(sorted(options.items()))))
 
-    def _check(self, options: dict[str, Any]) -> None:
+    def _check_options(self, options: dict[str, Any]) -> None:
         """Raise an error for invalid arguments, and for those that scikit-learn would ignore."""
         low, high = self.ngram_range
         if not (isinstance(low, Integral) and isinstance(high, Integral) and 1 <= low <= high):

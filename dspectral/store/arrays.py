@@ -154,7 +154,7 @@ def has_valid_content_hash(content: dict[str, Any]) -> bool:
     )
 
 
-def with_content_hash(content: dict[str, Any]) -> dict[str, Any]:
+def add_content_hash(content: dict[str, Any]) -> dict[str, Any]:
     """Return attributes with their content hash added."""
     return {**content, CONTENT_HASH: compute_content_hash(content)}
 
@@ -200,9 +200,9 @@ def write_stored_group(location: Location, attributes: dict[str, Any], arrays: S
     replaced = -1 if existing_group is None else existing_group.attributes.get("generation", -1)
     generation = _find_free_generation(location, replaced + 1)
     if existing_group is None:
-        location.write_attributes("", with_content_hash({UNFINISHED: True}))
+        location.write_attributes("", add_content_hash({UNFINISHED: True}))
     store, folder = location.open(read_only=False), _get_arrays_path(generation)
-    location.write_attributes(folder, with_content_hash({UNFINISHED: True}))
+    location.write_attributes(folder, add_content_hash({UNFINISHED: True}))
     for number, values in enumerate(arrays):
         path = f"{folder}/{number}"
         with annotate_disk_full(f"{location.url}/{path}"):
@@ -216,7 +216,7 @@ def write_stored_group(location: Location, attributes: dict[str, Any], arrays: S
     }
 
     def finish() -> None:
-        zarr.open_group(store, mode="a", zarr_format=3).attrs.put(with_content_hash(content))
+        zarr.open_group(store, mode="a", zarr_format=3).attrs.put(add_content_hash(content))
 
     with annotate_disk_full(location.url):
         retry(finish, description=f"writing the metadata of {location.url}")

@@ -114,7 +114,7 @@ def spill_contexts(
         window = make_window(**options)
         writer = new_writer._replace(n_columns=window.n_columns)
         count = partial(
-            _spill_block, sentences=sentences, writer=writer.without_history(), type_ranges=parts, settings=settings
+            _spill_block, sentences=sentences, writer=writer.drop_history(), type_ranges=parts, settings=settings
         )
         # First pass: one task per block of sentences. Second pass: one task per row block.
         with count_as_pass(is_pass=True), thread_pool_options() as threads:
@@ -122,7 +122,7 @@ def spill_contexts(
         bounds = [int(entries[a:b].sum()) for a, b in parts]
         merge = partial(
             _merge_row_block,
-            writer=writer.without_history(),
+            writer=writer.drop_history(),
             weights=window.weights,
             max_entries=max_entries,
             dtype=dtype,

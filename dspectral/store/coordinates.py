@@ -23,10 +23,10 @@ from dspectral.store.anndata_files import import_optional
 from dspectral.store.array_files import get_array_codecs
 from dspectral.store.arrays import (
     CONTENT_HASH,
+    add_content_hash,
     compute_content_hash,
     compute_digest,
     has_valid_content_hash,
-    with_content_hash,
 )
 from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.counts import open_store
@@ -183,7 +183,7 @@ class Coordinates:
         rows = self.rows(chunk)
         digests = [_compute_chunk_digest(values), None if ids is None else _compute_chunk_digest(ids)]
         if self.is_parquet:
-            head = with_content_hash({**self.head, "chunk": chunk, "digests": [digests]})
+            head = add_content_hash({**self.head, "chunk": chunk, "digests": [digests]})
             self.location.open(read_only=False).write_files(
                 {_get_file_name(chunk): _encode_parquet(head, rows, values, ids)}
             )
@@ -203,7 +203,7 @@ class Coordinates:
         """Write the root and the array metadata of Zarr coordinates."""
         if self.is_parquet:
             return
-        self.location.write_attributes("", {KEY: with_content_hash(self.head)})
+        self.location.write_attributes("", {KEY: add_content_hash(self.head)})
         store, dtype, size = self.location.open(read_only=False), self.head["dtype"], self.head["chunk_rows"]
         packed = {"compressors": get_array_codecs(np.dtype(dtype)), "fill_value": np.nan}
         forms: dict[str, Any] = {"coordinates": (self.shape, (size, self.shape[1]), dtype, packed)}
@@ -240,7 +240,7 @@ def write_rows(Z: RowsLike, out: str | PathLike[str], *, storage_options: dict[s
         existing_chunks = [number for number in numbers if has_chunk[number]]
         digests.update(zip(existing_chunks, run_tasks(saved.read_digests, existing_chunks, name="verify"), strict=True))
         coordinates = replace(coordinates, digests=[digests[number] for number in numbers])
-        location.write_attributes("", {KEY: with_content_hash({**coordinates.head, "digests": coordinates.digests})})
+        location.write_attributes("", {KEY: add_content_hash({**coordinates.head, "digests": coordinates.digests})})
     return coordinates
 
 

@@ -156,7 +156,7 @@ def _write_blocks(writer: StoreWriter, parts: list[da.Array], *, signed: bool, i
         existing_blocks = run_tasks(partial(find_block, writer.location), names, name="find-block")
     # Each task returns its BlockInfo as an object array of shape (1, 1).
     written = da.map_blocks(
-        partial(_write_block, writer=writer.without_history(), signed=signed),
+        partial(_write_block, writer=writer.drop_history(), signed=signed),
         *parts,
         chunks=((1,) * n_blocks, (1,)),
         dtype=object,

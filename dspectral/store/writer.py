@@ -16,7 +16,7 @@ import numpy as np
 from dask.system import CPU_COUNT
 
 from dspectral.engine.around.context import dry_run_folder, is_dry_run
-from dspectral.store.arrays import compute_digest, read_array, with_content_hash, write_array
+from dspectral.store.arrays import add_content_hash, compute_digest, read_array, write_array
 from dspectral.store.blocks import BlockInfo
 from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, TOTALS, CountStore, get_totals_path, open_finished
 from dspectral.store.location import Location, StoreError, without_secrets
@@ -55,7 +55,7 @@ class StoreWriter(NamedTuple):
         """Remove everything that this call and interrupted ones have written, and the manifest."""
         self.location.remove(*_list_unfinished(self.location))
 
-    def without_history(self) -> Self:
+    def drop_history(self) -> Self:
         """Return a copy for tasks, without the fields that grow with the store."""
         return self._replace(provenance={}, existing_blocks=())
 
@@ -256,7 +256,7 @@ def finish_store(writer: StoreWriter, blocks: list[BlockInfo]) -> CountStore:
         "totals": digests,
     }
     # This single write finishes the store; leftover temporary data would only use space.
-    writer.location.write_attributes("", {KEY: with_content_hash(head)})
+    writer.location.write_attributes("", {KEY: add_content_hash(head)})
     writer.location.try_remove("scratch")
     sums = digests[0], digests[1]
     origin = wrap_tokenizer_names(head["provenance"])

@@ -226,13 +226,13 @@ class FitHistory:
                 case events.FitStarted() | events.FitEnded() | events.CertificateComputed():
                     self._on_fit(event, timestamp)
                 case events.PassStarted():
-                    state = self._pass(event.fit, event.run, timestamp)
+                    state = self._get_pass(event.fit, event.run, timestamp)
                     state.start(event, order)
                     fit = self.fits[state.fit]
                     fit.name = fit.name or event.fit_name or event.name
                     fit.n_passes = event.n_passes or fit.n_passes
                 case events.PassEnded():
-                    state = self._pass(event.fit, event.run, timestamp)
+                    state = self._get_pass(event.fit, event.run, timestamp)
                     state.ended, state.until = event, timestamp
                     if not event.fit:
                         self.fits[state.fit].until = timestamp
@@ -301,7 +301,7 @@ class FitHistory:
                 fit.client_left, fit.until = True, timestamp
         self._loops.clear()
 
-    def _fit(self, token: str, timestamp: float) -> FitState:
+    def _get_fit(self, token: str, timestamp: float) -> FitState:
         if token not in self.fits:
             self.fits[token] = FitState(token, timestamp)
             while len(self.fits) > MAX_FITS:
@@ -315,11 +315,11 @@ class FitHistory:
         for run in self.fits.pop(fit.token).passes:
             self._runs.pop(run, None)
 
-    def _pass(self, fit: str, run: str, timestamp: float) -> PassState:
+    def _get_pass(self, fit: str, run: str, timestamp: float) -> PassState:
         if run not in self._runs:
             # A pass outside of fits gets a fit of its own.
             state = self._runs[run] = PassState(fit or run, run, timestamp)
-            owner = self._fit(state.fit, timestamp)
+            owner = self._get_fit(state.fit, timestamp)
             owner.passes[run] = state
             while len(owner.passes) > MAX_PASSES:
                 oldest = next(iter(owner.passes))
@@ -330,7 +330,7 @@ class FitHistory:
     def _on_fit(
         self, event: events.FitStarted | events.FitEnded | events.CertificateComputed, timestamp: float
     ) -> None:
-        fit = self._fit(event.fit, timestamp)
+        fit = self._get_fit(event.fit, timestamp)
         if isinstance(event, events.FitStarted):
             fit.started, fit.name, fit.parent = event, event.name, event.parent
             fit.n_passes = event.n_passes if fit.n_passes is None else fit.n_passes
@@ -346,7 +346,7 @@ class FitHistory:
                 self.n_retried = 0
 
     def _on_merged(self, event: events.SummariesMerged, timestamp: float) -> None:
-        state = self._pass(event.fit, event.run, timestamp)
+        state = self._get_pass(event.fit, event.run, timestamp)
         # The certificate of the summary with the most rows is the best estimate for all rows.
         size = (event.n_rows or 0, event.level)
         if event.relative is not None and size >= state.best[:2]:

@@ -12,7 +12,7 @@ from scipy import sparse
 from dspectral import build_corpus, open_corpus, open_store, write_counts
 from dspectral.decomposition.estimators import TruncatedSVD
 from dspectral.store import CountStore, StoreError
-from dspectral.store.arrays import CONTENT_HASH, compute_digest, with_content_hash
+from dspectral.store.arrays import CONTENT_HASH, add_content_hash, compute_digest
 from workflows import sketch_scaling
 
 CHECK = CountStore.check
@@ -40,7 +40,7 @@ def edit_root(store, key="dspectral", *, reseal=True, **changes):
     root = zarr.open_group(store.location.url, mode="a")
     head = {**root.attrs[key], **changes}
     root.attrs[key] = (
-        with_content_hash({name: value for name, value in head.items() if name != CONTENT_HASH}) if reseal else head
+        add_content_hash({name: value for name, value in head.items() if name != CONTENT_HASH}) if reseal else head
     )
 
 

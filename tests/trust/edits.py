@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dspectral.store.arrays import CONTENT_HASH, with_content_hash
+from dspectral.store.arrays import CONTENT_HASH, add_content_hash
 
 GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
 
@@ -37,7 +37,7 @@ def with_value(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     made = value.copy()
     made[path[0]] = new if len(path) == 1 else with_value(value[path[0]], path[1:], new)
     return (
-        with_content_hash({key: one for key, one in made.items() if key != CONTENT_HASH})
+        add_content_hash({key: one for key, one in made.items() if key != CONTENT_HASH})
         if CONTENT_HASH in value
         else made
     )

@@ -14,7 +14,7 @@ from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 from sklearn.svm import LinearSVC
 
 from dspectral import TruncatedSVD, load, save
-from dspectral.store.arrays import CONTENT_HASH, with_content_hash
+from dspectral.store.arrays import CONTENT_HASH, add_content_hash
 from tests.contracts import CASES
 
 X, Y = np.random.default_rng(3).random((20, 5)), np.arange(20) % 2
@@ -44,7 +44,7 @@ def edited(path, change):
     for node in found:
         change(node)
     content = {key: one for key, one in metadata["attributes"].items() if key != CONTENT_HASH}
-    file.write_text(json.dumps({**metadata, "attributes": with_content_hash(content)}))
+    file.write_text(json.dumps({**metadata, "attributes": add_content_hash(content)}))
     return len(found)
 
 

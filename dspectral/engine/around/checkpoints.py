@@ -205,11 +205,11 @@ class Checkpoints:
         self,
         folder: CheckpointFolder,
         function: Callable[..., Any],
-        kinds: Sequence[str],
+        machine_kinds: Sequence[str],
         damaged: Collection[str],
     ) -> None:
         self._folder = folder
-        self._pass = digest((*kinds, _hash_content(function)))
+        self._pass = digest((*machine_kinds, _hash_content(function)))
         self._existing = {path for path in folder.paths(self._pass) if path not in damaged}
 
     def rewrite(self, graph: Graph, tree: Tree, root: Key) -> tuple[Graph, Key]:

@@ -207,7 +207,7 @@ class WordEmbedding(RunPlanMixin, WordQueries, BaseEstimator):
         UserWarning
             If the rank of the counts is below ``n_components``; the other components are zero.
         """
-        recipe = self._check()
+        recipe = self._check_parameters()
         self.random_state_ = resolve_seed(self.random_state)
         corpus = as_corpus(X, min_count=self.min_count)
         if len(corpus.words) == 1:
@@ -263,7 +263,7 @@ class WordEmbedding(RunPlanMixin, WordQueries, BaseEstimator):
         sentences = X if is_corpus(X) else as_token_lists(cast("TokenLists", X))
         return self.fit(sentences).transform(sentences)
 
-    def _check(self) -> EmbeddingRecipe:
+    def _check_parameters(self) -> EmbeddingRecipe:
         """Validate the parameters and return the recipe."""
         recipe = resolve_recipe(self.recipe, EmbeddingRecipe)
         check_integer("n_components", self.n_components, at_least=1, at_most=MAX_COMPONENTS)

@@ -232,7 +232,7 @@ class LocalLSI(
         """
         # Steps: select the region of each class (LRW trains a first classifier), compute its singular vectors, train
         # SVMs in these spaces, and express the SVMs in columns.
-        recipe = self._check()
+        recipe = self._check_parameters()
         y = getattr(X, "labels", None) if y is None else y
         if y is None:
             raise ValueError("this LocalLSI requires y to be passed, but the target y is None")
@@ -272,7 +272,7 @@ class LocalLSI(
         self.n_passes_ = n_first + n_gathered + svms.n_passes
         return self
 
-    def _check(self) -> LocalRecipe:
+    def _check_parameters(self) -> LocalRecipe:
         """Check the parameters, resolve the seed, and return the recipe."""
         recipe = resolve_recipe(self.recipe, LocalRecipe)
         if self.n_components != "auto":

@@ -14,7 +14,7 @@ from dspectral.methods.multilabel.latent_states import EigenbasisRegression, Lab
 from dspectral.methods.multilabel.passes import MAX_COEFFICIENTS, FirstPassResult
 from dspectral.methods.multilabel.prediction import MIN_SCORE
 from dspectral.methods.multilabel.recipe import Settings
-from dspectral.methods.multilabel.summaries import posteriors
+from dspectral.methods.multilabel.summaries import compute_posteriors
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 MAX_CALIBRATED_LABELS = 10
@@ -222,7 +222,7 @@ class LeaveOneOutScores(NamedTuple):
         truth = labels.toarray().astype(dtype)
         rows = word_rows(words, keep_counts=settings.counts, dtype=dtype)
         scores = sparse_products.times(rows, model.log_words) + np.log(model.weights)
-        states = _state_scores(posteriors(scores)[0].astype(dtype), truth, regression, model)
+        states = _state_scores(compute_posteriors(scores)[0].astype(dtype), truth, regression, model)
         return cls(features, squares, rest, rest_squares, truth, labels, states, regression)
 
     def ridge(self, alpha: float) -> FloatArray:

@@ -21,7 +21,7 @@ from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import check_indicator
 from dspectral.methods.multilabel.documents import linear_features, word_rows
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe
-from dspectral.methods.multilabel.summaries import posteriors
+from dspectral.methods.multilabel.summaries import compute_posteriors
 from dspectral.parameters import check_integer
 from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import CSRRows, FloatArray, IntArray, Rows, RowsLike, is_sparse
@@ -71,7 +71,7 @@ class LabelScorer(NamedTuple):
         dtype = self.log_words.dtype
         words = word_rows(rows, keep_counts=self.counts, dtype=dtype)
         scores = sparse_products.times(words, self.log_words) + self.log_weights
-        return posteriors(scores)[0].astype(dtype)
+        return compute_posteriors(scores)[0].astype(dtype)
 
     def scores(self, rows: Rows) -> FloatArray:
         """Return the scores of all labels, shape (n, L), from the linear model, the states, or both."""

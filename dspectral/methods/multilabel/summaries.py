@@ -296,11 +296,11 @@ class StateStatistics(NamedTuple):
         words = word_rows(rows, keep_counts=use_counts)
         Y = word_rows(labels, keep_counts=False, dtype=np.float32)
         scores = sparse_products.times(words, log_words) + log_weights
-        P, log_likelihood = posteriors(scores)
+        P, log_likelihood = compute_posteriors(scores)
         P = P.astype(log_words.dtype)
         posterior = P
         if log_labels is not None:
-            posterior = posteriors(scores + sparse_products.times(Y, log_labels))[0].astype(P.dtype)
+            posterior = compute_posteriors(scores + sparse_products.times(Y, log_labels))[0].astype(P.dtype)
         weights: FloatArray = posterior
         if squares is not None:
             weights = sparse_products.times(words, squares) ** 2  # (w_j' x)^2
@@ -328,7 +328,7 @@ class StateStatistics(NamedTuple):
         return add_fields(self, *others)
 
 
-def posteriors(scores: FloatArray) -> tuple[NDArray[np.float64], float]:
+def compute_posteriors(scores: FloatArray) -> tuple[NDArray[np.float64], float]:
     """Return state posteriors from joint log-probabilities of shape (n, k), and the log-likelihood."""
     scores = np.asarray(scores, dtype=np.float64)
     # Subtract the row maximum to avoid overflow and underflow.

@@ -77,7 +77,7 @@ def find_levels(stream: Stream, n_levels: int, settings: LevelSettings) -> tuple
         n_passes += not state.collected
         with count_as_pass(is_pass=not state.collected):
             moments = _sum_moments(state)
-        levels.append(_solve(moments, settings))
+        levels.append(_compute_axes(moments, settings))
         if len(levels) == n_levels:
             return levels, n_passes
         was_kept = state.collected
@@ -119,7 +119,7 @@ def _next_state(state: LevelState, level: Spectrum, n_left: int, settings: Level
     return LevelState(Stream(as_memory_blocks(nodes), above), [], collected=True)
 
 
-def _solve(moments: Moments, settings: LevelSettings) -> Spectrum:
+def _compute_axes(moments: Moments, settings: LevelSettings) -> Spectrum:
     """Return the axes of a level, zeros where it has fewer independent directions than components."""
     if not moments.n_rows:
         raise ValueError("X has 0 sentences, but must have at least 1: check the input")

@@ -101,10 +101,10 @@ class Trees(NamedTuple):
             for begin, end in split_by_size(sizes, max_vectors):
                 rows = np.asarray(block[begin:end])
                 rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
-                self._check(rows, begin)
+                self._check_rows(rows, begin)
                 yield Nodes(rows.reshape(-1, self.n_dimensions), sizes[begin:end])
 
-    def _check(self, rows: FloatArray, begin: int) -> None:
+    def _check_rows(self, rows: FloatArray, begin: int) -> None:
         bad = np.argwhere(~np.isfinite(rows))
         if len(bad):
             sentence, column = map(int, bad[0])

@@ -162,7 +162,7 @@ class TreePCA(RunPlanMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, Tr
         if self.n_components is not None:
             check_integer("n_components", self.n_components, at_least=1)
         stream = make_stream(X, self._settings())
-        self._check(stream.trees)
+        self._check_parameters(stream.trees)
         self.n_dimensions_ = stream.trees.n_dimensions
         settings = self._level_settings()
         levels, self.n_passes_ = find_levels(stream, n_levels, settings)
@@ -261,7 +261,7 @@ class TreePCA(RunPlanMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, Tr
                 "fit of TreePCA"
             )
 
-    def _check(self, trees: Trees) -> None:
+    def _check_parameters(self, trees: Trees) -> None:
         max_components = trees.arity * trees.n_dimensions
         if self.n_components is not None and not 1 <= self.n_components <= max_components:
             raise ValueError(

@@ -188,7 +188,7 @@ def _build(
     sample = None
     if keep_terms and isinstance(settings, HashingSettings):
         sample = partial(TermSample.from_block, settings=settings, size=keep_terms)
-    keeps_texts, target = bool(writer.provenance.get("keep_texts")), writer.without_history()
+    keeps_texts, target = bool(writer.provenance.get("keep_texts")), writer.drop_history()
 
     def write(name: str, documents: Documents, *, is_last: bool) -> BlockInfo:
         """Write a block of rows; its texts and its term sample are written before the completion marker."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from dspectral.engine import run_tasks, tracked_fit
 from dspectral.parameters import check_option, check_size
-from dspectral.store.arrays import compute_digest, with_content_hash, write_array
+from dspectral.store.arrays import add_content_hash, compute_digest, write_array
 from dspectral.store.corpus import Corpus, SentenceBlock, find_sentences
 from dspectral.store.counts import CORPUS_KEY, FORMAT
 from dspectral.store.from_text.counting import count_terms, merge_partition
@@ -249,6 +249,6 @@ def _finish(writer: StoreWriter, blocks: list[SentenceBlock]) -> Corpus:
     """Write the root, which makes the corpus complete."""
     # Unlike in count stores, empty blocks are kept.
     head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": writer.provenance}
-    writer.location.write_attributes("", {CORPUS_KEY: with_content_hash(head)})
+    writer.location.write_attributes("", {CORPUS_KEY: add_content_hash(head)})
     writer.location.try_remove("scratch")
     return Corpus(writer.location, tuple(blocks), wrap_tokenizer_names(writer.provenance))

@@ -166,7 +166,7 @@ class ReadOptions(NamedTuple):
         return self._replace(size_limit=self.size_limit._replace(counts=counts))
 
     @property
-    def if_missing(self) -> str:
+    def missing_treatment(self) -> str:
         """Treatment of missing texts; by default an error, or an empty text with ``errors="replace"``."""
         return self.missing or ("empty" if self.errors == "replace" else "error")
 
@@ -179,7 +179,7 @@ class ReadOptions(NamedTuple):
         """Add to the count of missing texts; return their replacement, None if they are skipped."""
         if n_texts and self.size_limit.counts is not None:
             self.size_limit.counts.other_counts["n_missing_texts"] += n_texts
-        return b"" if self.if_missing == "empty" else None
+        return b"" if self.missing_treatment == "empty" else None
 
     def record(self) -> dict[str, Any]:
         """Return the entries for the provenance, without defaults."""

@@ -81,10 +81,10 @@ def _handle_missing(
 ) -> tuple["pa.Array", IntArray]:
     """Apply the treatment of missing texts; return the remaining strings and their row numbers."""
     is_given_array = is_given.to_numpy(zero_copy_only=False)
-    if read_options.if_missing == "error":
+    if read_options.missing_treatment == "error":
         raise ValueError(error.format(row_numbers[np.argmin(is_given_array)]))
     read_options.count_missing(is_given.false_count)
-    if read_options.if_missing == "skip":
+    if read_options.missing_treatment == "skip":
         return strings.filter(is_given), row_numbers[is_given_array]
     return strings if read_options.text_field else strings.fill_null(""), row_numbers
 

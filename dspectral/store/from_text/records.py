@@ -60,13 +60,13 @@ def _extract_json_text(line: str, field: str, read_options: ReadOptions, *, allo
     record = parse_json(line)
     if isinstance(record, dict):
         text, text_field = record.get(field), read_options.text_field
-        if text_field is not None and read_options.if_missing == "skip" and is_missing(record.get(text_field)):
+        if text_field is not None and read_options.missing_treatment == "skip" and is_missing(record.get(text_field)):
             return None
         if isinstance(text, str):
             return _encode_text(text, read_options.errors)
         if allow_numbers and type(text) is int:
             return str(text).encode()
-        if is_missing(text) and text_field is None and read_options.if_missing != "error":
+        if is_missing(text) and text_field is None and read_options.missing_treatment != "error":
             return read_options.count_missing()
     raise ValueError(_no_text_message(record, field, allow_numbers=allow_numbers))
 
@@ -120,7 +120,7 @@ def parse_tsv_lines(
         return starts, between[:, j] if j < n_columns - 1 else lines.offsets[allow_numbers + 1]
 
     starts, stops = cell_bounds(column)
-    if read_options.if_missing == "skip":
+    if read_options.missing_treatment == "skip":
         is_given = np.less(*cell_bounds(text_column))
         read_options.count_missing(int(np.sum(~is_given)))
         starts, stops, allow_numbers = starts[is_given], stops[is_given], allow_numbers[is_given]
@@ -185,7 +185,7 @@ def parse_csv(
     # `texts` are the documents since the last yield, `lines` their line numbers, `n_bytes` their size. `n_columns` is
     # 0 until the header is read.
     n_columns, n_bytes, size_limit = 0, 0, read_options.size_limit
-    skips = read_options.if_missing == "skip"
+    skips = read_options.missing_treatment == "skip"
     texts: list[bytes] = []
     lines: list[int] = []
 

@@ -86,14 +86,14 @@ class TextInput(NamedTuple):
             text_ranges, read_range = self.ranges, read_file_range
         read: Any = partial(read_range, read_options=read_options)
         if self.counts:
-            read = partial(_read_counted, read=read_range, read_options=read_options, writer=writer.without_history())
+            read = partial(_read_counted, read=read_range, read_options=read_options, writer=writer.drop_history())
         return text_ranges, partial(_read_lines, read=read) if self.by_lines else read
 
     @property
     def counts(self) -> bool:
         """Whether long documents, blank lines or missing texts must be counted."""
         records = any(file_range.format not in ("txt", "parquet") for file_range in self.ranges)
-        return records or {self.read_options.size_limit.treatment, self.read_options.if_missing} != {"error"}
+        return records or {self.read_options.size_limit.treatment, self.read_options.missing_treatment} != {"error"}
 
     @property
     def fingerprints(self) -> dict[str, str]:
@@ -218,7 +218,7 @@ def build_blocks(
     name: str,
 ) -> list[B]:
     """Write the incomplete blocks of all byte ranges, one task per range; return the infos of all blocks."""
-    target = writer.without_history()
+    target = writer.drop_history()
 
     def build_range(item: tuple[int, S]) -> list[B]:
         """Write the incomplete blocks of one byte range; return the infos of all its blocks."""

@@ -336,7 +336,7 @@ def _save_partition(
     rows = _collect_ids(_iter_rows(texts, fields), ids, read_options) if fields else texts
 
     def replace_missing(position: str) -> bytes | None:
-        if read_options.if_missing == "error":
+        if read_options.missing_treatment == "error":
             raise TypeError(f"{position}, but it must be a string; {MISSING}")
         return read_options.count_missing()
 
@@ -366,7 +366,7 @@ def _save_partition(
 def _collect_ids(rows: Iterable[tuple[Any, ...]], ids: list[str], read_options: ReadOptions) -> Iterator[Any]:
     """Yield the text of each row and append its id to ``ids``, unless the row is skipped."""
     for number, (text, row_id) in enumerate(rows):
-        if read_options.if_missing != "skip" or not is_missing(text):
+        if read_options.missing_treatment != "skip" or not is_missing(text):
             if is_missing(row_id):
                 raise ValueError(f"the id of row {number} is missing, but must be a string or an integer")
             ids.append(row_id if isinstance(row_id, str) else str(row_id))

@@ -9,7 +9,7 @@ from dspectral._compiled import read_only
 from dspectral.datasets.hidden_markov import draw_refinement_model
 from dspectral.methods.hmm.chain import m_step
 from dspectral.methods.hmm.inference import compute_posteriors
-from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recover_counts
+from dspectral.methods.hmm.refinement.operators import Operators, compute_projections, find_operators, recover_counts
 from dspectral.methods.hmm.refinement.recursions import decode_block
 from dspectral.types import Sentences
 
@@ -34,7 +34,7 @@ def population(model, n_labels, m):
         rows = np.column_stack([p, f, np.ones(m)])
         gram[a] = rows.T * n @ rows
         gram[a, :width, :width], gram[a, width:-1, width:-1] = np.diag(n @ p), np.diag(n @ f)
-    found = projections(COUNT * gram, m)
+    found = compute_projections(COUNT * gram, m)
     one = np.ones((model.n_states, 1))
     p = np.einsum("sd,sdk->sk", np.hstack([past, one]), found.past[label])
     f = np.einsum("sd,sdk->sk", np.hstack([future, one]), found.future[label])
@@ -97,7 +97,7 @@ def joint_probability(ids, labels, model, m):
 @pytest.mark.parametrize(("n_labels", "m"), [(2, 2), (3, 3)])
 def test_operators_of_population_moments_give_joint_probabilities(n_labels, m):
     model, rng = draw_refinement_model(n_labels * m, 12, 10.0, 7), np.random.default_rng(0)
-    found = operators(*population(model, n_labels, m))
+    found = find_operators(*population(model, n_labels, m))
     for length in (1, 1, 2, 3, 4):
         ids, labels = rng.integers(1, 13, size=length), rng.integers(n_labels, size=length)
         expected = joint_probability(ids, labels, model, m)
@@ -107,7 +107,7 @@ def test_operators_of_population_moments_give_joint_probabilities(n_labels, m):
 def test_decoding_by_operators_is_that_of_the_joint_table():
     n_labels, m = 2, 2
     model = draw_refinement_model(n_labels * m, 6, 5.0, 3)
-    found = Operators(*(read_only(p) for p in operators(*population(model, n_labels, m))))
+    found = Operators(*(read_only(p) for p in find_operators(*population(model, n_labels, m))))
     sentences = Sentences.from_ids([[1, 4, 2], [3], [2, 2, 5, 6], []])
     out = np.empty((len(sentences.ids), n_labels))
     assert decode_block(read_only(sentences.ids), read_only(sentences.offsets), found, out) == 0

@@ -201,10 +201,10 @@ class AnchorHMM(StateDecoder):
         MemoryError
             If ``dspectral.memory-limit`` is set, the pairs exceed it, and X is not a corpus in a store.
         """
-        self._check()
+        self._check_parameters()
         self.random_state_ = resolve_seed(self.random_state)
         corpus = as_corpus(X)
-        types = WordTypes.from_counts(corpus.words, corpus.counts, self.min_count, spelled=self.spelling > 0)
+        types = WordTypes.from_counts(corpus.words, corpus.counts, self.min_count, by_spelling=self.spelling > 0)
         self.words_, self.spelling_classes_ = types.words, types.classes
         expect_passes(1 + self._recipe.n_transition_em_iter + self.n_em_iter)
         numbers, counts = types.get_types(corpus.words), types.counts(corpus)
@@ -281,7 +281,7 @@ class AnchorHMM(StateDecoder):
             self.log_likelihoods_.append(expected.log_likelihood)
         self.n_passes_ += n_fixed + self.n_em_iter
 
-    def _check(self) -> None:
+    def _check_parameters(self) -> None:
         check_integer("n_states", self.n_states, at_least=1)
         check_integer("min_count", self.min_count, at_least=1)
         check_integer("n_sweeps", self.n_sweeps, at_least=0)

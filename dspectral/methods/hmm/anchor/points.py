@@ -61,11 +61,11 @@ class WordTypes(NamedTuple):
     classes: list[str]
 
     @classmethod
-    def from_counts(cls, words: Sequence[str], counts: Int64s, min_count: int, *, spelled: bool) -> "WordTypes":
-        """Return the types of a vocabulary; ``spelled``: whether rare words form classes by spelling."""
+    def from_counts(cls, words: Sequence[str], counts: Int64s, min_count: int, *, by_spelling: bool) -> "WordTypes":
+        """Return the types of a vocabulary; ``by_spelling``: whether rare words form classes by spelling."""
         # Words are sorted by decreasing count, after type 0, "<?>".
         n_own = 1 + int(np.sum(np.asarray(counts[1:]) >= min_count))
-        classes = spelling_classes(words[n_own:], counts[n_own:].tolist()) if spelled else []
+        classes = spelling_classes(words[n_own:], counts[n_own:].tolist()) if by_spelling else []
         return cls(list(words[:n_own]), sorted(set(classes)))
 
     @property

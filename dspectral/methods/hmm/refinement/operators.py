@@ -50,7 +50,7 @@ class RecoveredCounts(NamedTuple):
     n_negative: int
 
 
-def projections(gram: Doubles, m: int, *, regularization: float = 1e-2) -> Projections:
+def compute_projections(gram: Doubles, m: int, *, regularization: float = 1e-2) -> Projections:
     """Return the canonical directions of past and future within each label.
 
     Given a label and its refinement, past and future are independent, so their covariance within the label has rank
@@ -100,7 +100,7 @@ def inverse_root(covariance: Doubles, regularization: float) -> Doubles:
     return np.asarray((vectors * scales) @ vectors.T)
 
 
-def operators(joint: Doubles, steps: Doubles, first: Doubles, last: Doubles, n_refinements: Int64s) -> Operators:
+def find_operators(joint: Doubles, steps: Doubles, first: Doubles, last: Doubles, n_refinements: Int64s) -> Operators:
     """Return observable operators (Hsu et al. 2008): moments times the inverse moment of past and future."""
     # With S_a the moment of future and past of label a: O[a][x] = joint[a, x] S_a^-1, T[a][b] = steps[a, b] S_a^-1 and
     # last[a] S_a^-1. Numbers of tokens cancel; the start is divided by the number of sequences, the sum of its first

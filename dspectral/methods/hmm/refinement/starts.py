@@ -12,7 +12,7 @@ from dspectral.engine import summarize
 from dspectral.engine.summary import add_fields
 from dspectral.inputs.sequences import LabeledCorpus
 from dspectral.methods.hmm.chain import HiddenMarkov, check_ids, m_step
-from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recover_counts
+from dspectral.methods.hmm.refinement.operators import Operators, compute_projections, find_operators, recover_counts
 from dspectral.methods.hmm.refinement.recursions import add_products, write_views
 from dspectral.parameters import MAX_REAL, check_option, check_real
 from dspectral.registry import register_class
@@ -97,7 +97,7 @@ class ViewMoments(NamedTuple):
     @classmethod
     def from_block(cls, block: LabeledSentences, *, views: Views) -> Self:
         """Summarize one block."""
-        _check(block, views)
+        _check_ids(block, views)
         # Views are computed for one panel at a time: 8 PANEL_TOKENS (2 width + 1) bytes. Time: O(n width^2).
         width = 2 * views.width + 1
         gram = np.zeros((views.n_labels, width, width))
@@ -130,7 +130,7 @@ class OperatorMoments(NamedTuple):
     def from_block(cls, block: LabeledSentences, *, views: Views, past: Doubles, future: Doubles) -> Self:
         """Summarize one block, given projections, shape (n_labels, width + 1, m) each."""
         n_types, n_labels, m = len(views.vectors), views.n_labels, past.shape[2]
-        _check(block, views)
+        _check_ids(block, views)
         out = cls(
             np.zeros((n_labels, n_types, m, m)),
             np.zeros((n_labels, n_labels, m, m)),
@@ -169,7 +169,7 @@ def project_rows(rows: Doubles, labels: Int32s, projections: Doubles) -> Doubles
     return out
 
 
-def _check(block: LabeledSentences, views: Views) -> None:
+def _check_ids(block: LabeledSentences, views: Views) -> None:
     check_ids(block.ids, len(views.vectors), "id")
     check_ids(block.labels, views.n_labels, "label")
 
@@ -209,12 +209,12 @@ def start_with_moments(
     # second computes moments of projected views and tokens, which give operators and parameters.
     if m == 1:  # the views are only the constant
         views = views._replace(memory=np.empty(0), run_memory=np.empty(0))
-        label_projections = projections(np.zeros((views.n_labels, 1, 1)), m)
+        label_projections = compute_projections(np.zeros((views.n_labels, 1, 1)), m)
     else:
         gram = summarize(
             corpus.sentences, summarize_block=partial(ViewMoments.from_block, views=views), name="views"
         ).gram
-        label_projections = projections(gram, m)
+        label_projections = compute_projections(gram, m)
     summarize_block = partial(
         OperatorMoments.from_block, views=views, past=label_projections.past, future=label_projections.future
     )
@@ -226,7 +226,7 @@ def start_with_moments(
     return Start(
         m_step(recovered.counts, smoothing=smoothing),
         n_refinements,
-        operators(*moments, n_refinements),
+        find_operators(*moments, n_refinements),
         label_projections.correlations,
         recovered.n_negative,
         1 + (m > 1),
