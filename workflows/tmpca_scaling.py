@@ -8,7 +8,7 @@ import psutil
 from numpy.typing import NDArray
 
 from dspectral import SketchedPCA, TreePCA
-from dspectral.methods.tmpca import token_table
+from dspectral.methods.tmpca import make_token_table
 
 from ._form import form
 from ._form.plots import new_lines
@@ -76,7 +76,7 @@ def full_sentences(texts: Texts, settings: Settings, length: int) -> NDArray[np.
     if not n:
         raise ValueError(f"the texts have {len(words)} words, but a sentence of --lengths takes {length}")
     distinct = list(dict.fromkeys(words))
-    table = token_table(settings.vectors, distinct, settings.vectors[1].shape[1])
+    table = make_token_table(settings.vectors, distinct, settings.vectors[1].shape[1])
     numbers = {word: i for i, word in enumerate(distinct)}
     ids = np.array([numbers[word] for word in words[: n * length]])
     return table[ids].reshape(n, length, -1)

@@ -111,7 +111,7 @@ def make_window(
     n_raw = n_types * groups
     if max(n_raw, left + right) >= 2**31:
         raise ValueError(
-            f"window={window} with n_types={n_types} has {n_raw} contexts, but the number must be below 2**31"
+            f"window={window} with n_types={n_types} has {n_raw} contexts; the number must be below 2**31: lower it"
         )
     # Positions from left to right, the order of count_contexts.
     distances = np.concatenate([np.arange(left, 0, -1), np.arange(1, right + 1)])
@@ -188,7 +188,7 @@ def count_contexts(
     ids, offsets = read_only(sentences.ids), read_only(sentences.offsets)
     if len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         wrong = int(ids.min() if ids.min() < 0 else ids.max())
-        raise ValueError(f"a sentence has word type {wrong}, but there are {n_types} types, from 0")
+        raise ValueError(f"a sentence has word type {wrong}, but types must be at least 0 and below {n_types}")
     tokens = TokensByType(*_group_tokens(ids, offsets, n_types, window.left, window.right))
     window_arrays = (read_only(window.weights), read_only(window.first), read_only(window.columns))
     row = RowSums.allocate(window.n_columns)

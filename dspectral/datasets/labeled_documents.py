@@ -150,7 +150,7 @@ def labeled_counts(
     """Draw lazy documents and labels from a model with one hidden state per document, with noise.
 
     State j of k has the columns and labels j, j + k, j + 2 k, ..., Zipf distributed. With probability ``noise`` a word
-    or label is Zipf distributed over all. The probability of state j is proportional to ``1 / sqrt(j + 1)``.
+    or label comes from a Zipf distribution over all. State j has a probability proportional to ``1 / sqrt(j + 1)``.
 
     Parameters
     ----------

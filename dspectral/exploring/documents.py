@@ -145,7 +145,7 @@ def _read_from_range(item: tuple[FileRange, NDArray[np.int64]], *, read_options:
     documents: list[tuple[str, str]] = []
     first = 0  # the number of documents before this block
     for file in file_range.files():
-        # Names of files of one document often repeat, such as __init__.py.
+        # If each file is one document, file names often repeat, such as __init__.py.
         source = "/".join(file.url.split("/")[-2 if file.unit == "file" else -1 :])
         for block in read_file_range(file, read_options):
             for i in rows[(rows >= first) & (rows < first + block.n_documents)].tolist():

@@ -164,7 +164,7 @@ class KrylovSpace(NamedTuple):
         ``10 m^3 + 50 m^2 n_probes`` flops.
         """
         q = len(self.columns)
-        size = _grid_ceiling(values)
+        size = _round_up_to_grid(values)
         if size == 0.0 or n_inside >= len(self.newest):
             return 0.0
         start_coefficients = np.pad(self.start_coefficients, [(0, len(E) - len(self.start_coefficients)), (0, 0)])
@@ -204,7 +204,7 @@ class KrylovSpace(NamedTuple):
         Shapes: returns (k,).
         """
         # If the space is invariant, polynomials of any degree can be evaluated.
-        q, size = len(self.columns) if self.newest.shape[1] else EXHAUSTED_DEGREE, _grid_ceiling(values)
+        q, size = len(self.columns) if self.newest.shape[1] else EXHAUSTED_DEGREE, _round_up_to_grid(values)
         if size == 0.0:
             return np.zeros(k)
         probes, scaled = (
@@ -343,7 +343,7 @@ def _assemble_blocks(columns: tuple[tuple[Doubles, ...], ...], parts: tuple[Floa
     return T
 
 
-def _grid_ceiling(values: FloatArray) -> float:
+def _round_up_to_grid(values: FloatArray) -> float:
     """Round the largest of the ascending values up to a power of ``GRID_RATIO``; return 0 if it is not positive."""
     return GRID_RATIO ** math.ceil(math.log(values[-1], GRID_RATIO)) if values[-1] > 0.0 else 0.0
 

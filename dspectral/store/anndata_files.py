@@ -122,7 +122,7 @@ def _open_hdf5(location: Location, *, writable: bool) -> Iterator[Any]:
     file_system, path = fsspec.url_to_fs(location.url, **dict(location.options))
     local = is_local(file_system)
     if not file_system.isfile(path):
-        raise StoreError(f"no AnnData file at {location.url}")
+        raise StoreError(f"no AnnData file at {location.url}: check the path")
     if writable and not local:
         raise StoreError(
             f"{location.url} is remote, but HDF5 files can be changed on a local disk only: copy the file first"

@@ -133,7 +133,7 @@ def open_corpus(path: str | PathLike[str], *, storage_options: dict[str, Any] | 
     head = read_root_metadata(location, CORPUS_KEY, "corpus")
     if head is None:
         if location.read_attributes("plans") is not None:
-            raise StoreError(f"the build of the corpus at {path} is not finished, or it is not a corpus")
+            raise StoreError(f"the build of the corpus at {path} is not finished, or it is not a corpus; build it")
         raise StoreError(f"no corpus at {path}: build one with build_corpus")
     return Corpus(location, tuple(SentenceBlock(*block) for block in head["blocks"]), head["provenance"])
 

@@ -117,9 +117,9 @@ class VocabularySettings(NamedTuple):
         Returns
         -------
         min_documents : float
-            Smallest number of documents, inclusive.
+            Minimum document frequency, inclusive.
         max_documents : float
-            Largest number of documents, inclusive.
+            Maximum document frequency, inclusive.
         """
         min_documents, max_documents = (
             float(bound) * n_documents if not isinstance(bound, Integral) else bound

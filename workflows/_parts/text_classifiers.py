@@ -15,7 +15,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler, normalize
 from sklearn.svm import LinearSVC
 
 from dspectral import SketchedPCA, TreePCA
-from dspectral.methods.tmpca import token_table
+from dspectral.methods.tmpca import make_token_table
 
 from .labeled_texts import StopWords, Texts, content, gram_form
 
@@ -300,4 +300,4 @@ def _numbered(texts: list[list[str]], vectors: Vectors) -> tuple[NDArray[np.int6
     """Return the number of each word, text after text, and the vector of each number."""
     numbers: dict[str, int] = {}
     ids = [numbers.setdefault(word, len(numbers)) for text in texts for word in text]
-    return np.array(ids, dtype=np.int64), token_table(vectors, list(numbers), vectors[1].shape[1])
+    return np.array(ids, dtype=np.int64), make_token_table(vectors, list(numbers), vectors[1].shape[1])

@@ -93,7 +93,7 @@ def _ward_cost(x: Doubles, y: Doubles, w: float, v: float) -> float:
 @compiled
 def _update_bound(i: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, partners: Int32s) -> None:
     """Find the cheapest merge of an active cluster; set its bound to the cost and its partner to the other cluster."""
-    # O(n k), which the lower bounds save for clusters that never have the lowest one.
+    # O(n k). Lower bounds avoid this cost for clusters whose bound is never the lowest.
     bounds[i], partners[i] = np.inf, -1
     for j in range(n):
         if j != i:

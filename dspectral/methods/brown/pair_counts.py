@@ -121,7 +121,7 @@ def _find_longest_increasing_subsequence(order: Int64s) -> NDArray[np.bool_]:
 
 
 # The new order is nearly that of the store, by decreasing counts. The few other types are read first and inserted.
-# Blocks end where those of the store end.
+# Block boundaries are those of the store.
 def _iter_reordered(pairs: AdjacentCounts, order: Int64s) -> Iterator[PairBlock]:
     """Yield blocks in another order of the types, with renumbered columns."""
     is_kept, new_ids = _find_longest_increasing_subsequence(order), np.full(len(pairs.n_following), -1, dtype=np.int32)

@@ -1,5 +1,5 @@
 """Tree-structured multilinear principal components."""
 
-from dspectral.methods.tmpca.streams import token_table
+from dspectral.methods.tmpca.streams import make_token_table
 
-__all__ = ["token_table"]
+__all__ = ["make_token_table"]

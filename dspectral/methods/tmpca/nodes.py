@@ -207,7 +207,7 @@ def _iterate_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> 
 
 
 def _iterate_sliding_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> Iterator[Nodes]:
-    """Yield the nodes of each level that start at every leaf: children are ``arity ** (level - 1)`` leaves apart."""
+    """Yield for each level a node that starts at each leaf: children are ``arity ** (level - 1)`` leaves apart."""
     rows, sizes = leaves
     # Number of leaves from each leaf to the end of its tree, inclusive.
     after = np.repeat(sizes, sizes) - positions(sizes)

@@ -42,7 +42,7 @@ class TreeSettings(NamedTuple):
             raise ValueError(
                 "n_components=None and vectors=None, but the length of a vector is needed: set one of them"
             )
-        return Trees(self.length, self.arity, d, token_table(self.vectors, words, d))
+        return Trees(self.length, self.arity, d, make_token_table(self.vectors, words, d))
 
 
 class Stream(NamedTuple):
@@ -116,7 +116,7 @@ def _stream_from_array(X: Any, settings: TreeSettings) -> Stream:
     return Stream(rows, Trees(length, settings.arity, rows.shape[1] // length))
 
 
-def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions: int) -> FloatArray:
+def make_token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions: int) -> FloatArray:
     """Return the vector of each word.
 
     Parameters
@@ -141,7 +141,7 @@ def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions:
 
     Examples
     --------
-    >>> token_table((["a", "b"], np.array([[1.0, 2.0], [3.0, 4.0]])), ["b", "c"], 2)
+    >>> make_token_table((["a", "b"], np.array([[1.0, 2.0], [3.0, 4.0]])), ["b", "c"], 2)
     array([[3., 4.],
            [0., 0.]])
     """

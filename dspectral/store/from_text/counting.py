@@ -92,7 +92,7 @@ def count_terms(
     ]
     n_documents = sum(sum(n_blocks) for n_blocks in block_sizes)
     if not n_documents:
-        raise ValueError(f"no document at all in {', '.join(sorted({file_range.url for file_range in ranges}))}")
+        raise ValueError(f"no document in {', '.join(sorted({file_range.url for file_range in ranges}))}")
     return names, n_documents
 
 

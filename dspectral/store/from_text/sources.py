@@ -68,14 +68,14 @@ def find_files(
             if is_local(file_system) and (link := Path(path)).is_symlink():
                 raise FileNotFoundError(f"{source!s:.300} is a link to {link.readlink()}, which must exist: fetch it")
             raise_if_exists(file_system, path)
-            raise FileNotFoundError(f"no file {source!s:.300}")
+            raise FileNotFoundError(f"no file {source!s:.300}: check the path")
     elif "::" in source:  # names inside an archive do not include the archive
         raise ValueError(f"{source} is a pattern after '::', which is not supported: name its files one by one")
     else:
         infos = {name: _follow_link(file_system, info) for name, info in _glob(file_system, path).items()}
         files = {name: infos[name] for name in sorted(infos) if infos[name]["type"] == "file"}
         if not files:
-            raise FileNotFoundError(f"no file matches {source!s:.300}")
+            raise FileNotFoundError(f"no file matches {source!s:.300}: check the pattern")
     return [
         (_make_url(file_system, name, source), name, info["size"], get_fingerprint(file_system, name, info))
         for name, info in files.items()

@@ -267,7 +267,7 @@ def save_texts(
 
 
 def _get_fields(texts: Texts, id_field: str | None) -> tuple[str, ...]:
-    """Return the fields of text and id; empty without ids."""
+    """Return the names of the text and id fields; empty without ids."""
     if id_field is None:
         return ()
     if texts.field is None:
