@@ -123,9 +123,9 @@ def _compile_in_turn(loop: Dispatcher) -> Dispatcher:
     return loop
 
 
-def _widen_type(kind: types.Type) -> types.Type:
+def _widen_type(argument_type: types.Type) -> types.Type:
     """Return the argument type for a call between loops: 64 bits and no literal, to avoid repeated compilation."""
-    plain = unliteral(kind)
+    plain = unliteral(argument_type)
     return types.int64 if plain in types.signed_domain else plain
 
 

@@ -319,7 +319,7 @@ def _next_state(
     if kind in (MARK, JOINER, STACK, IGNORED):  # a mark after a space is removed
         return np.int64(-1), False
     if kind == MIDDLE:
-        # A letter between two letters, else a punctuation character.
+        # Such a character is part of a word between two letters, and punctuation elsewhere.
         continues = state == LETTER and _has_letter_at(data, i, end, kinds)
         return np.int64(LETTER if continues else kinds[ord("!")]), continues
     if kind == SOLID:

@@ -32,7 +32,7 @@ class LabelModel(NamedTuple):
     """Latent states, and the sums of the linear model.
 
     Shapes: `log_words` (d, k): log-probabilities; `weights` (k,); distributions `words` (d, k), `labels` (L, k);
-    `label_state_counts` (L + 1, k): expected documents of each state given words, with each label and in all.
+    `label_state_counts` (L + 1, k): documents expected in each state given words: with each label, and all.
     `log_likelihood`: mean over the training documents, under the states before the pass.
     """
 

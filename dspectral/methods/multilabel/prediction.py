@@ -172,7 +172,7 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
         ndarray or (for lazy input) Dask array, shape (n_documents, n_labels)
             Scores on the scale of log-odds; without a linear model, probabilities that sum to 1 in each row.
         """
-        return self._map(self._scorer.scores, X, len(self.classes_), "score")
+        return self._map_rows(self._scorer.scores, X, len(self.classes_), "score")
 
     def predict_proba(self, X: RowsLike) -> Any:
         """Return the probability of every label for at most ten labels, else scores normalized to sum 1.
@@ -189,7 +189,7 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
             ``log(1 + exp(score))``, or the score of the states, divided by the row sum; :meth:`top_labels` needs less
             memory.
         """
-        return self._map(self._scorer.normalized_scores, X, len(self.classes_), "share")
+        return self._map_rows(self._scorer.normalized_scores, X, len(self.classes_), "share")
 
     def top_labels(self, X: RowsLike, n: int = 10) -> Any:
         """Return the largest entries of :meth:`predict_proba` for each document.
@@ -208,7 +208,7 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
         """
         check_is_fitted(self)
         n = min(check_integer("n", n, at_least=1), len(self.classes_))
-        return self._map(partial(self._scorer.top_labels, n=n), X, len(self.classes_), "rank", sparse_output=True)
+        return self._map_rows(partial(self._scorer.top_labels, n=n), X, len(self.classes_), "rank", sparse_output=True)
 
     def predict(self, X: RowsLike) -> Any:
         """Return the predicted labels: above a probability of 0.5, or a fixed number of best labels.
@@ -228,7 +228,7 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
         """
         check_is_fitted(self)
         if self.label_scales_ is not None and self.labels_each_ is None:
-            predicted = self._map(self._scorer.select_likely, X, len(self.classes_), "predict", sparse_output=True)
+            predicted = self._map_rows(self._scorer.select_likely, X, len(self.classes_), "predict", sparse_output=True)
         else:  # normalized scores have no common threshold
             n = round(float(self.label_totals_.sum()) / self.n_documents_)
             best = self.top_labels(X, max(1, self.labels_each_ or n))
@@ -279,7 +279,7 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
         ndarray or (for lazy input) Dask array, shape (n_documents, n_states)
             Probabilities of the states given the words.
         """
-        return self._map(self._scorer.states, X, len(self.state_weights_), "states")
+        return self._map_rows(self._scorer.states, X, len(self.state_weights_), "states")
 
     @property
     def topics_(self) -> list[LabelTopic]:
@@ -310,7 +310,7 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
             self.own_words_, self.directions_, self.linear_, self.state_share_, counts, self.label_scales_,
         )  # fmt: skip
 
-    def _map(self, function: Callable[[Any], Rows], X: RowsLike, n_columns: int, name: str, **options: Any) -> Any:
+    def _map_rows(self, function: Callable[[Any], Rows], X: RowsLike, n_columns: int, name: str, **options: Any) -> Any:
         X = validate_documents(self, X, reset=False)
         dtype = self.log_words_.dtype
         return map_rows(X, function, n_columns=n_columns, dtype=dtype, name=name, **options)

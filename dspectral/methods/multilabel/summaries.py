@@ -242,7 +242,7 @@ class StateStatistics(NamedTuple):
 
     Shapes: `weights` (k,); `labels` (L, k): weighted by posteriors, or in the third pass by the squares
     ``(w_j' x)^2``; `words` (d, k). `log_likelihood`: of the words, without the multinomial coefficient.
-    `label_state_counts` (L + 1, k): expected documents of each state given words, with each label and in all.
+    `label_state_counts` (L + 1, k): documents expected in each state given words: with each label, and all.
     """
 
     n_rows: int

@@ -121,7 +121,9 @@ def weigh_blocks(blocks: list[CSRRows], choice: Choice) -> CSRRows:
     return sparse.csr_array(sparse.hstack(weighted, format="csr"))
 
 
-def folds(y: NDArray[Any], n_folds: int, seed: int, max_held_out: int = 3000) -> Iterator[tuple[IntArray, IntArray]]:
+def make_folds(
+    y: NDArray[Any], n_folds: int, seed: int, max_held_out: int = 3000
+) -> Iterator[tuple[IntArray, IntArray]]:
     """Yield train and test rows of stratified folds; one fold of ``max_held_out`` rows if there are many rows."""
     order = np.random.default_rng(seed).permutation(len(y))
     # Sort by label and deal in turn, so that each fold gets its share of every label.
@@ -136,7 +138,7 @@ def folds(y: NDArray[Any], n_folds: int, seed: int, max_held_out: int = 3000) ->
 
 def hold_out(y: NDArray[Any], seed: int, max_train: int = 6000) -> tuple[IntArray, IntArray]:
     """Return train and test rows: the first of three folds, with a random sample of its train rows."""
-    train, test = next(folds(y, 3, seed))
+    train, test = next(make_folds(y, 3, seed))
     return np.sort(np.random.default_rng(seed).permutation(train)[:max_train]), test
 
 

@@ -21,8 +21,8 @@ from dspectral.methods.sentences.cross_validation import (
     can_learn,
     exponentiate_scores,
     fit_svm,
-    folds,
     hold_out,
+    make_folds,
     score_classes,
     score_held_out,
     select_choice,
@@ -373,7 +373,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         if len(choices) == 1 and not always_score:
             return choices[0], float("nan")
         is_default = self.C is None and self.weights is None and not (always_score or self.plus)
-        splits = [hold_out(y, self.random_state_)] if is_default else folds(y, N_FOLDS, self.random_state_)
+        splits = [hold_out(y, self.random_state_)] if is_default else make_folds(y, N_FOLDS, self.random_state_)
         return select_choice(blocks, y, choices, self._settings, splits=splits)
 
     def _cross_fit_scores(self, counts: CSRRows, y: NDArray[Any]) -> CSRRows:
@@ -382,7 +382,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         scores = np.zeros((counts.shape[0], len(self.classes_)))  # equal scores where a fold cannot be fitted
         # The seed differs from that of the choice, so that the two do not share their folds. Every sentence needs a
         # score, so all folds are used.
-        for train, test in folds(y, 5, self.random_state_ + 1, max_held_out=len(y)):
+        for train, test in make_folds(y, 5, self.random_state_ + 1, max_held_out=len(y)):
             if can_learn(y, train, test):
                 scores[test] = score_held_out(counts, y, self.choice_.C, self._settings, (train, test))
         self.scorer_ = fit_svm(counts, y, self.choice_.C, self._settings)

@@ -16,7 +16,7 @@ from dspectral.types import Doubles, FloatArray, IntArray
 class PlacedTopics(NamedTuple):
     """Topics in the columns of two models, shape (k, d).
 
-    `sums`: words and shares times the number of documents; `directions` (k, d): axes of topics, times the same;
+    `sums`: words and shares times the number of documents; `directions` (k, d): axes, times the same number;
     `factor` (r, d): singular vectors times singular values; `document_frequency` (d,), `n_documents` (d,): 0 for
     columns that the model does not use.
     """

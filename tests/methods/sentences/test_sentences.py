@@ -21,7 +21,7 @@ from dspectral.methods.sentences import intent
 from dspectral.methods.sentences.cross_validation import (
     Choice,
     fit_svm,
-    folds,
+    make_folds,
     score_classes,
     score_held_out,
     select_choice,
@@ -157,7 +157,7 @@ def test_of_several_choices_the_first_of_highest_accuracy_is_taken():
     rows, labels = rows_and_labels()
     noise = sparse.csr_array(np.random.default_rng(0).random((rows.shape[0], 4)))
     choices = [Choice(C, weight, 0.0, 0.0) for C in (1e-4, 1.0, 3.0) for weight in (2.0, 0.5, 2.0)]
-    asked = {"splits": list(folds(labels, 4, 0))}
+    asked = {"splits": list(make_folds(labels, 4, 0))}
     alone = [select_choice([rows, noise], labels, [one], SETTINGS, **asked)[1] for one in choices]
     assert 0 < np.argmax(alone) < 8
     assert len(set(alone)) > 2
@@ -181,7 +181,7 @@ def test_bad_labels_are_refused(texts, labels, plus, match):
 @pytest.mark.parametrize("n", [10, 50, 7000])
 def test_folds_hold_out_every_kind_of_row_once_and_never_train_on_it(n):
     y = np.arange(n) % 7
-    found = list(folds(y, 3, seed=0))
+    found = list(make_folds(y, 3, seed=0))
     for train, test in found:
         assert not np.intersect1d(train, test).size
         assert len(train) + len(test) == n
