@@ -9,7 +9,7 @@ from warnings import warn
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import norm
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
@@ -28,14 +28,7 @@ from dspectral.decomposition.spectrum import (
     spectrum,
     spectrum_from_summary,
 )
-from dspectral.inputs.rows import (
-    LazyOutputMixin,
-    RunPlanMixin,
-    frame_to_rows,
-    get_row_dtype,
-    project,
-    validate_rows,
-)
+from dspectral.inputs.rows import RowTransformer, frame_to_rows, get_row_dtype, project, validate_rows
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.parameters import RandomState, check_flag, check_integer, check_option, resolve_seed
 from dspectral.registry import Array, register_arrays
@@ -76,14 +69,7 @@ def _is_share(k: object) -> bool:
         "summary_.total": Array("n_features_in_", optional=True),
     }
 )
-class Decomposition(
-    RunPlanMixin,
-    TopTermsMixin,
-    LazyOutputMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
     """Base class of PCA, SketchedPCA and TruncatedSVD."""
 
     n_components: float
@@ -373,13 +359,8 @@ class Decomposition(
         deviations = np.sqrt(self.explained_variance_)
         return np.where(deviations > 0.0, deviations, 1.0)
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import metadata_routing
 from sklearn.utils.validation import check_array, validate_data
 
@@ -213,6 +213,42 @@ def project(rows: Rows, *, axes: FloatArray, mean: Doubles | None = None, dtype:
     return np.asarray(projected - offset, dtype=dtype)
 
 
+class RunPlanMixin:
+    """Mixin of the method ``plan``."""
+
+    def plan(
+        self,
+        X: object,
+        y: object = None,
+        *,
+        workers: int | None = None,
+        memory_limit: str | float | None = None,
+        **fit_params: Any,
+    ) -> RunPlan:
+        """Return the run plan of ``fit(X, y)``: passes, tasks, bytes, memory and approximate time.
+
+        Parameters
+        ----------
+        X : object
+            Data as ``fit`` takes it.
+        y : object, optional
+            Target as ``fit`` takes it.
+        workers : int, optional
+            Number of worker processes, as for :func:`dspectral.plan`.
+        memory_limit : str or float, optional
+            Memory limit of each worker, such as ``"2 GB"``.
+        **fit_params : object
+            Further arguments of ``fit``.
+
+        Returns
+        -------
+        RunPlan
+            Run plan, see :func:`dspectral.plan`.
+        """
+        arguments = (X,) if y is None else (X, y)
+        return engine.plan(self, *arguments, workers=workers, memory_limit=memory_limit, **fit_params)
+
+
 class LazyOutputMixin:
     """Mixin that keeps results for lazy input as Dask arrays, whatever ``set_output`` requests.
 
@@ -252,6 +288,21 @@ def _keep_lazy_output(method: Callable[..., Any]) -> Callable[..., Any]:
     return call_method
 
 
+class RowTransformer(RunPlanMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Mixin of transformers of rows, sparse ones too, to coordinates along ``components_``."""
+
+    components_: Any
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
 class SparseOutput:
     """Mixin that accepts ``set_output``, which pipelines call on every step, but keeps rows sparse."""
 
@@ -262,39 +313,3 @@ class SparseOutput:
     def set_output(self, *, transform: str | None = None) -> Self:  # noqa: ARG002  as scikit-learn calls it
         """Accept a container for dense results, without effect: the rows of this transformer stay sparse."""
         return self
-
-
-class RunPlanMixin:
-    """Mixin of the method ``plan``."""
-
-    def plan(
-        self,
-        X: object,
-        y: object = None,
-        *,
-        workers: int | None = None,
-        memory_limit: str | float | None = None,
-        **fit_params: Any,
-    ) -> RunPlan:
-        """Return the run plan of ``fit(X, y)``: passes, tasks, bytes, memory and approximate time.
-
-        Parameters
-        ----------
-        X : object
-            Data as ``fit`` takes it.
-        y : object, optional
-            Target as ``fit`` takes it.
-        workers : int, optional
-            Number of worker processes, as for :func:`dspectral.plan`.
-        memory_limit : str or float, optional
-            Memory limit of each worker, such as ``"2 GB"``.
-        **fit_params : object
-            Further arguments of ``fit``.
-
-        Returns
-        -------
-        RunPlan
-            Run plan, see :func:`dspectral.plan`.
-        """
-        arguments = (X,) if y is None else (X, y)
-        return engine.plan(self, *arguments, workers=workers, memory_limit=memory_limit, **fit_params)

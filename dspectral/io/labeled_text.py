@@ -185,13 +185,8 @@ def build_labeled_store(
     read = partial(read_labeled_chunks, has_header=format == "extreme", block_bytes=block_bytes, options=options)
     # Without widths `parse` accepts any column, to measure the text; with widths it checks them.
     parse = partial(parse_lines, first_column=0 if zero_based else 1, skip_empty=format == "svmlight")
-    first_spans = [
-        file_range
-        for whole_range in ranges
-        for file_range in whole_range.files()
-        if not file_range.start and format == "extreme"
-    ]
-    headers = [_read_header(file_range, options) for file_range in first_spans]
+    files = [file for file_range in ranges for file in file_range.files() if not file.start]
+    headers = [_read_header(file, options) for file in files] if format == "extreme" else []
     width = find_width(headers, ranges, read, parse, (n_columns, n_labels))
     parse = partial(parse, n_columns=width[0], n_labels=width[1])
     provenance = {

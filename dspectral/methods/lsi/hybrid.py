@@ -7,8 +7,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.moments import GramProduct, Moments
@@ -40,7 +39,7 @@ from dspectral.inputs.labels import (
     normalize_class_rows,
     pair_with_labels,
 )
-from dspectral.inputs.rows import LazyOutputMixin, RunPlanMixin, project, validate_rows
+from dspectral.inputs.rows import RowTransformer, project, validate_rows
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import (
@@ -257,14 +256,7 @@ SOLVER, N_PASSES = "auto", 5
     }
 )
 @register_class
-class HybridLSI(
-    RunPlanMixin,
-    TopTermsMixin,
-    LazyOutputMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class HybridLSI(TopTermsMixin, RowTransformer, BaseEstimator):
     """Latent semantic indexing that uses classes of documents and similarities of terms.
 
     Computes singular vectors of ``K^(1/2) R S^(1/2)``, for rows R (documents by terms), ``K = I + alpha K'`` over
@@ -422,15 +414,6 @@ class HybridLSI(
         X = validate_rows(self, X, reset=False)
         fold_in = partial(project, axes=np.ascontiguousarray(self.components_.T))
         return map_rows(X, fold_in, n_columns=len(self.components_), dtype=self.components_.dtype, name="fold-in")
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def _term_factor(self, similarity: Similarity | None, n_terms: int) -> Factor | None:
         """Return the factor of S, or None for the identity."""

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -23,7 +23,7 @@ from dspectral.inputs.labels import (
     get_label_names,
     pair_with_labels,
 )
-from dspectral.inputs.rows import LazyOutputMixin, RunPlanMixin, validate_rows
+from dspectral.inputs.rows import RowTransformer, validate_rows
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.lsi.linear_svm import MAX_PAIRS, Relevancy, Training, multiply_rows, train_linear_svms
 from dspectral.methods.lsi.local_regions import (
@@ -103,15 +103,7 @@ class LocalSVMs(NamedTuple):
     }
 )
 @register_class
-class LocalLSI(
-    RunPlanMixin,
-    TopTermsMixin,
-    LazyOutputMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    ClassifierMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class LocalLSI(TopTermsMixin, ClassifierMixin, RowTransformer, BaseEstimator):
     """Classify documents with one truncated SVD and one linear SVM for each class.
 
     ``method="rds"`` decomposes the documents of the class. ``method="lrw"`` first trains a classifier on all columns,
@@ -391,7 +383,6 @@ class LocalLSI(
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         tags.target_tags.multi_output = True
         return tags

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral import engine
 from dspectral.decomposition.spectrum import SVDOptions, n_block_reads, spectrum
-from dspectral.inputs.rows import LazyOutputMixin, RunPlanMixin, get_row_dtype, validate_rows
+from dspectral.inputs.rows import RowTransformer, get_row_dtype, validate_rows
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_text_collection
 from dspectral.inputs.top_terms import Terms, TopTermsMixin
 from dspectral.methods.topics.columns import WordColumnsMixin
@@ -73,15 +73,7 @@ class TopDocument(NamedTuple):
     }
 )
 @register_class
-class Topics(
-    RunPlanMixin,
-    WordColumnsMixin,
-    TopTermsMixin,
-    LazyOutputMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
     """Find the topics of documents, with their words and most typical documents.
 
     Rows are tf-idf weights of unit length, over words that are neither rare nor too frequent. Their leading singular
@@ -424,13 +416,9 @@ class Topics(
         lift = np.divide(counts, mean, out=np.ones_like(counts), where=mean > 0)
         return np.asarray(counts * np.sqrt(np.log(np.maximum(lift, 1.0))))
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.string = True
+        tags.input_tags.string = True
         return tags
 
 
