@@ -19,6 +19,8 @@ __all__ = ["CSRRows", "Documents", "FloatArray", "Rows", "Sentences", "is_sparse
 
 ARRAYS = "__array__", "__array_interface__", "__array_struct__"
 """Attributes of NumPy's array interfaces."""
+RARE = "<?>"
+"""Name of type 0, which represents rare and out-of-vocabulary words."""
 JSON: TypeAlias = "bool | int | float | str | list[Any] | dict[str, Any] | None"
 """A JSON value."""
 FloatArray: TypeAlias = NDArray[np.floating[Any]]

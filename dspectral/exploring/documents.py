@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection
-from functools import partial
 from glob import has_magic
 from typing import NamedTuple
 from unicodedata import normalize
@@ -136,26 +135,26 @@ def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: TextInput) -> 
         local_rows = rows[(rows >= first) & (rows < first + n)] - first
         if len(local_rows):
             items.append((file_range, local_rows))
-    read = partial(_read_from_range, read_options=text.read_options)
+    read_options = text.read_options
+
+    def read(item: tuple[FileRange, NDArray[np.int64]]) -> list[tuple[str, str]]:
+        file_range, local_rows = item
+        documents: list[tuple[str, str]] = []
+        first = 0  # the number of documents before this block
+        for file in file_range.files():
+            # If each file is one document, file names often repeat, such as __init__.py.
+            source = "/".join(file.url.split("/")[-2 if file.unit == "file" else -1 :])
+            for block in read_file_range(file, read_options):
+                for i in local_rows[(local_rows >= first) & (local_rows < first + block.n_documents)].tolist():
+                    begin, end = block.offsets[i - first], block.offsets[i - first + 1]
+                    content = block.data[begin : min(end, begin + MAX_READ_BYTES)].tobytes()
+                    documents.append((source, content.decode("utf-8", "ignore")))
+                first += block.n_documents
+                if first > local_rows[-1]:  # the rest is not needed
+                    return documents
+        return documents
+
     return [document for documents in run_tasks(read, items, name="read-excerpts") for document in documents]
-
-
-def _read_from_range(item: tuple[FileRange, NDArray[np.int64]], *, read_options: ReadOptions) -> list[tuple[str, str]]:
-    file_range, rows = item
-    documents: list[tuple[str, str]] = []
-    first = 0  # the number of documents before this block
-    for file in file_range.files():
-        # If each file is one document, file names often repeat, such as __init__.py.
-        source = "/".join(file.url.split("/")[-2 if file.unit == "file" else -1 :])
-        for block in read_file_range(file, read_options):
-            for i in rows[(rows >= first) & (rows < first + block.n_documents)].tolist():
-                begin, end = block.offsets[i - first], block.offsets[i - first + 1]
-                text = block.data[begin : min(end, begin + MAX_READ_BYTES)].tobytes()
-                documents.append((source, text.decode("utf-8", "ignore")))
-            first += block.n_documents
-            if first > rows[-1]:  # the rest is not needed
-                return documents
-    return documents
 
 
 def cut_excerpt(text: str, topic_words: Collection[str] = (), *, max_chars: int = EXCERPT_CHARS) -> str:

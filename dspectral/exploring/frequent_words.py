@@ -11,12 +11,12 @@ from scipy import sparse
 
 from dspectral.engine import Blocks, run_tasks
 from dspectral.engine.graph import ContentAddressedReader
-from dspectral.inputs.sequences import RARE, TokenCorpus
+from dspectral.inputs.sequences import TokenCorpus
 from dspectral.store.corpus import Corpus, SentenceBlock, read_sentences
 from dspectral.store.location import Location
 from dspectral.text.cleaning import MASKS, match_token_rule
 from dspectral.text.token_rules import CODE
-from dspectral.types import CSRRows, Sentences
+from dspectral.types import RARE, CSRRows, Sentences
 
 SENTENCE_ENDS = frozenset(
     ".!?;:\u2026\u3002\uff01\uff1f\uff1a\uff1b\uff61\u0589\u061b\u061f\u06d4\u0964\u0965\u0f0d\u0f0e"
@@ -164,8 +164,21 @@ class DocumentFacts(NamedTuple):
 def describe_documents(words: FrequentWords) -> DocumentFacts:
     """Return statistics of the documents, in one pass."""
     codes = np.random.default_rng(0).integers(1 << 63, size=len(words.words), dtype=np.uint64)
-    describe = partial(_describe_block, location=words.corpus.location, kinds=words.kinds, codes=codes)
-    blocks = words.corpus.blocks
+    location, blocks, kinds = words.corpus.location, words.corpus.blocks, words.kinds
+
+    def describe(block: SentenceBlock) -> tuple[int, int, int, NDArray[np.uint64]]:
+        """Return numbers of documents, sentences and longer sentences, and hashes of word sets, 0 for small sets."""
+        documents = read_sentences(location, block)
+        n_words_before = np.concatenate([[0], np.cumsum(kinds.word_ids[documents.ids] >= 0)])[documents.offsets]
+        lengths = np.diff(split_sentences(documents, kinds).offsets)
+        rows = count_block(location, block, word_ids=kinds.word_ids, n_words=len(codes), is_repeated={})
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes[rows.indices], dtype=np.uint64)])
+        hashes = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]  # modulo 2^64
+        hashes[np.diff(rows.indptr) < MIN_WORDS] = 0
+        counts = (np.diff(n_words_before) > 0, lengths > 0, lengths > 1)
+        n_documents, n_sentences, n_pairs = (int(mask.sum()) for mask in counts)
+        return n_documents, n_sentences, n_pairs, hashes
+
     *counts, hashes = zip(*run_tasks(describe, blocks, name="count-sentences"), strict=True)
     joined = np.concatenate(hashes)
     is_repeated = joined > 0
@@ -174,19 +187,3 @@ def describe_documents(words: FrequentWords) -> DocumentFacts:
     masks = zip((block.name for block in blocks), np.split(is_repeated, ends[:-1]), strict=True)
     n_documents, n_sentences, n_pairs = map(sum, counts)
     return DocumentFacts(n_documents, n_sentences, n_pairs > 0, dict(masks))
-
-
-def _describe_block(
-    block: SentenceBlock, *, location: Location, kinds: TokenKinds, codes: NDArray[np.uint64]
-) -> tuple[int, int, int, NDArray[np.uint64]]:
-    """Return numbers of documents, sentences and longer sentences, and hashes of sets of words, 0 for small sets."""
-    documents = read_sentences(location, block)
-    n_words_before = np.concatenate([[0], np.cumsum(kinds.word_ids[documents.ids] >= 0)])[documents.offsets]
-    lengths = np.diff(split_sentences(documents, kinds).offsets)
-    rows = count_block(location, block, word_ids=kinds.word_ids, n_words=len(codes), is_repeated={})
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes[rows.indices], dtype=np.uint64)])
-    hashes = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]  # modulo 2^64
-    hashes[np.diff(rows.indptr) < MIN_WORDS] = 0
-    counts = (np.diff(n_words_before) > 0, lengths > 0, lengths > 1)
-    n_documents, n_sentences, n_pairs = (int(mask.sum()) for mask in counts)
-    return n_documents, n_sentences, n_pairs, hashes

@@ -342,6 +342,15 @@ def make_figure(**settings: Any) -> figure:
     return plot
 
 
+def _make_map(height: int, *padding: float) -> figure:
+    """Return a figure without axes that can be zoomed; `padding`: shares of the range of x and of y."""
+    ranges = (DataRange1d(range_padding=share) for share in padding)
+    tools = {"tools": "pan,wheel_zoom,box_zoom,reset", "toolbar_location": "above"}
+    plot = make_figure(height=height, **dict(zip(("x_range", "y_range"), ranges, strict=True)), **tools)
+    plot.axis.visible, plot.grid.visible, plot.toolbar.logo = False, False, None
+    return plot
+
+
 def make_zipf_plot(vocabulary: WordFrequencies) -> figure:
     """Return the plot of counts of types against their ranks, on logarithmic scales."""
     plot = make_figure(
@@ -369,14 +378,7 @@ def make_document_map(
     document_map: DocumentMap, topics: list[ExploredTopic], texts: dict[int, tuple[str, str]]
 ) -> figure:
     """Return the map of documents: a point for each, colored by its largest topic, with labels of topics."""
-    plot = make_figure(
-        height=560,
-        tools="pan,wheel_zoom,box_zoom,reset",
-        toolbar_location="above",
-        x_range=DataRange1d(range_padding=0.08),
-        y_range=DataRange1d(range_padding=0.08),
-    )
-    plot.axis.visible, plot.grid.visible = False, False
+    plot = _make_map(560, 0.08, 0.08)
     rows, points, numbers = document_map
     by_size = sorted(topics, key=lambda topic: -int((numbers == topic.number).sum()))
     colors = {topic.number: color for topic, color in zip(by_size, COLORS, strict=False)}
@@ -392,7 +394,6 @@ def make_document_map(
         _add_labels(plot, centers, [", ".join(topic.words[:2]) for topic in labeled], name="document-labels")
     tip = TOOLTIP.format("<b>@topic</b><br>@text<br><small>document @row{0,0}</small>")
     plot.add_tools(HoverTool(renderers=[dots], tooltips=tip))
-    plot.toolbar.logo = None
     return plot
 
 
@@ -400,14 +401,7 @@ def make_word_map(vocabulary: WordFrequencies, space: WordSpace, classes: Classe
     """Return the map of words: a point for each frequent word, colored by its group of classes."""
     columns = _get_map_columns(vocabulary, space, classes)
     source = ColumnDataSource(columns, name="words")
-    plot = make_figure(
-        height=620,
-        tools="pan,wheel_zoom,box_zoom,reset",
-        toolbar_location="above",
-        x_range=DataRange1d(range_padding=0.16),
-        y_range=DataRange1d(range_padding=0.12),
-    )
-    plot.axis.visible, plot.grid.visible = False, False
+    plot = _make_map(620, 0.16, 0.12)
     points = plot.scatter(
         "x", "y", source=source, size="size", color="color", alpha=0.7, line_width=0, nonselection_alpha=0.7
     )
@@ -419,7 +413,6 @@ def make_word_map(vocabulary: WordFrequencies, space: WordSpace, classes: Classe
     tip = TOOLTIP.format("<b>@word</b> &middot; @count{0,0} times &middot; class @code<br>@near")
     plot.add_tools(HoverTool(renderers=[points], tooltips=tip), TapTool(renderers=[points]))
     plot.toolbar.autohide = False
-    plot.toolbar.logo = None
     return plot
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dspectral.engine import Blocks, is_lazy
 from dspectral.store.location import Location
-from dspectral.types import Int64s, LabeledSentences, Sentences, is_missing, is_sparse
+from dspectral.types import RARE, Int64s, LabeledSentences, Sentences, is_missing, is_sparse
 
 T = TypeVar("T", bound=Sized)
 
@@ -66,8 +66,6 @@ def split_sequences(sequences: Sequence[T], n_tokens: int) -> list[list[T]]:
     return parts
 
 
-RARE = "<?>"
-"""Name of type 0, which represents rare and out-of-vocabulary words."""
 BLOCK_TOKENS = 1 << 20
 """Tokens per in-memory block of sentences."""
 LABELED_BLOCK_TOKENS = 1 << 18

@@ -14,15 +14,13 @@ from dspectral.parameters import check_integer
 from dspectral.store.columns import check_columns, get_columns
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
-from dspectral.types import Doubles, FloatArray, Int64s
+from dspectral.types import RARE, Doubles, FloatArray, Int64s
 
 Terms: TypeAlias = (
     "KeptTerms | store.CountStore | store.AnnDataCounts | store.Vocabulary | store.Corpus | Mapping[int, str] | "
     "Sequence[str] | Any"
 )
 """Sources of column names."""
-_RARE = "<?>"
-"""Name of the type of rare words, which is excluded from top terms."""
 
 
 class ColumnNames(NamedTuple):
@@ -235,4 +233,4 @@ def _select_largest_terms(row: FloatArray, column_names: ColumnNames, n: int) ->
     answers = sorted(
         (-magnitudes[i], column_names.names[i], float(weights[i])) for i in candidates.tolist() if magnitudes[i]
     )
-    return [(name, weight) for _, name, weight in answers if name != _RARE][:n]
+    return [(name, weight) for _, name, weight in answers if name != RARE][:n]

@@ -168,7 +168,7 @@ def _encode_object(value: Any, name: str, arrays: list[Any]) -> JSON:
 
 
 class Decoder(NamedTuple):
-    """Decoder of the output of :func:`encode`."""
+    """Decoder of the output of :func:`encode`; `load` adds the URL and the remedy to its errors."""
 
     record: StoredGroup
     class_named: Callable[[str], Any]
@@ -180,23 +180,12 @@ class Decoder(NamedTuple):
         if not isinstance(node, dict):
             return node
         if node["kind"] not in _DECODERS:
-            url = self.record.location.url
-            raise ValueError(f"the model at {url} has an unknown kind of value, {node['kind']!r}: save it again")
+            raise ValueError(f"an unknown kind of value, {node['kind']!r}")
         return _DECODERS[node["kind"]](self, node)
 
     def items(self, node: dict[str, Any]) -> list[Any]:
         """Return the values of the items of a node."""
         return [self.value(item) for item in node["items"]]
-
-    def check(self, instance: object, *, fitted: bool = True) -> Any:
-        """Return an object after checking its arrays; raise ValueError if one violates its declaration."""
-        try:
-            check_arrays(instance, fitted=fitted)
-        except ValueError as error:
-            raise ValueError(
-                f"the model at {self.record.location.url} is inconsistent: {error}; save it again"
-            ) from error
-        return instance
 
     def values(self, nodes: dict[str, JSON]) -> dict[str, Any]:
         """Return the values of named nodes."""
@@ -209,11 +198,9 @@ class Decoder(NamedTuple):
 
 def _decode_small_array(decoder: Decoder, node: dict[str, Any]) -> Any:
     # Filled, because np.array would make more dimensions from a list of tuples or lists.
-    dtype, url = np.dtype(node["dtype"]), decoder.record.location.url
+    dtype = np.dtype(node["dtype"])
     if dtype.kind not in "biufUO" or any(size < 0 for size in node["shape"]):
-        raise ValueError(
-            f"the model at {url} has an invalid array of dtype {dtype} and shape {node['shape']}: save it again"
-        )
+        raise ValueError(f"an invalid array of dtype {dtype} and shape {node['shape']}")
     values = np.empty(len(node["items"]), dtype=dtype)
     values[:] = decoder.items(node)
     return values.reshape(node["shape"]) if node["kind"] == "small array" else values[0]
@@ -223,9 +210,7 @@ def _decode_sparse(decoder: Decoder, node: dict[str, Any]) -> sparse.csr_array:
     # Compiled loops do not check bounds, and a content hash does not prove that indices are valid.
     rows = sparse.csr_array(tuple(decoder.items(node)), shape=tuple(node["shape"]))
     if fault := find_csr_error(rows.indices, rows.indptr, rows.shape[1]):
-        raise ValueError(
-            f"the model at {decoder.record.location.url} has a damaged sparse matrix ({fault}): save it again"
-        )
+        raise ValueError(f"a damaged sparse matrix, {fault}")
     return rows
 
 
@@ -233,17 +218,12 @@ def _decode_random_state(decoder: Decoder, node: dict[str, Any]) -> np.random.Ra
     state = decoder.items(node)[0]
     kind = state["bit_generator"]
     if kind not in _BIT_GENERATORS:
-        raise ValueError(
-            f"the model at {decoder.record.location.url} has a random state of unknown kind {kind!r}: save it again"
-        )
+        raise ValueError(f"a random state of unknown kind {kind!r}")
     bits = _BIT_GENERATORS[kind]()
     # NumPy does not check the bounds of the position.
     positions = index(state["state"].get("pos", 0)), index(state.get("buffer_pos", 0))
     if not (0 <= positions[0] <= len(state["state"].get("key", ())) and 0 <= positions[1] <= 4):
-        raise ValueError(
-            f"the model at {decoder.record.location.url} has a random state at position {max(positions)}, "
-            "outside of its key: save the model again"
-        )
+        raise ValueError(f"a random state at position {max(positions)}, outside of its key")
     if node["legacy"]:
         generator = np.random.RandomState(bits)
         generator.set_state(state)
@@ -254,11 +234,10 @@ def _decode_random_state(decoder: Decoder, node: dict[str, Any]) -> np.random.Ra
 
 def _decode_record(decoder: Decoder, node: dict[str, Any]) -> Any:
     if node["class"] not in RECORDS:
-        raise ValueError(
-            f"the model at {decoder.record.location.url} names the class {node['class']!r}, but only these are "
-            f"loaded: {', '.join(RECORDS)}"
-        )
-    return decoder.check(RECORDS[node["class"]](**decoder.values(node["fields"])))
+        raise ValueError(f"the class {node['class']!r}, but only these are loaded: {', '.join(RECORDS)}")
+    instance = RECORDS[node["class"]](**decoder.values(node["fields"]))
+    check_arrays(instance)
+    return instance
 
 
 def _decode_estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
@@ -267,24 +246,19 @@ def _decode_estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
         parameters["memory"] = None  # the cache folder of a Pipeline, whose pickles the next fit would load
     estimator, attributes = kind(**parameters), decoder.values(node["attributes"])
     if wrong := find_unset_names(kind, attributes, estimator.get_params(deep=False)):
-        raise ValueError(
-            f"the model at {decoder.record.location.url} has the attribute {wrong[0]!r}, which no fit sets: "
-            "save it again"
-        )
+        raise ValueError(f"the attribute {wrong[0]!r}, which no fit sets")
     if "_sklearn_version" in attributes:  # scikit-learn warns about models of another version
         estimator.__setstate__({**vars(estimator), **attributes})
     else:
         vars(estimator).update(attributes)
     columns, n_columns = get_fitted_columns(estimator), attributes.get("n_features_in_")
     if columns is not None and n_columns is not None and columns.n_columns != n_columns:
-        raise ValueError(
-            f"the model at {decoder.record.location.url} has feature_names_in_ or column_identity_ of "
-            f"{columns.n_columns} columns, but n_features_in_ is {n_columns}: save the model again"
-        )
+        raise ValueError(f"feature_names_in_ or column_identity_ of {columns.n_columns}, not {n_columns} columns")
     estimator.set_params(**parameters)
     if hasattr(kind, "_parameter_constraints"):
         estimator._validate_params()  # noqa: SLF001  it has no public name
-    return decoder.check(estimator, fitted=bool(attributes))
+    check_arrays(estimator, fitted=bool(attributes))
+    return estimator
 
 
 def find_unset_names(kind: type, attributes: Iterable[str], parameters: Iterable[str]) -> list[str]:

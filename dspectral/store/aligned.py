@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from dspectral.store.columns import Columns, columns_from_names, get_fitted_columns
-from dspectral.store.rows import BlockReader, CountMatrix, LazyTotalsMixin
+from dspectral.store.rows import BlockReader, CountMatrix, LazyTotalsMixin, delegate_to_source
 from dspectral.types import CSRRows, Int64s
 
 
@@ -31,31 +32,20 @@ class AlignedCounts(LazyTotalsMixin):
     store: CountMatrix
     order: Int64s
     identity: Columns
+    # These attributes of the store do not depend on its columns.
+    location, provenance, labels, read_labels, n_labels, block_rows = map(
+        delegate_to_source, ("location", "provenance", "labels", "read_labels", "n_labels", "block_rows")
+    )
+    column_identity = property(attrgetter("identity"))
 
     def __repr__(self) -> str:
         return f"{self.n_columns} columns of {self.store!r}"
-
-    def __getattr__(self, name: str) -> Any:
-        # These attributes of the store do not depend on its columns.
-        if name in ("location", "provenance", "labels", "read_labels", "n_labels"):
-            return getattr(self.store, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    @property
-    def column_identity(self) -> Columns:
-        """Names of the columns."""
-        return self.identity
 
     @property
     def block_reader(self) -> BlockReader:
         """The sources of its blocks."""
         read, items, n_bytes = self.store.block_reader
         return BlockReader(partial(read_columns, read=read, order=self.order), items, n_bytes)
-
-    @property
-    def block_rows(self) -> list[int]:
-        """Number of rows of each block."""
-        return self.store.block_rows
 
     @property
     def n_columns(self) -> int:  # type: ignore[override]

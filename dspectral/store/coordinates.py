@@ -263,12 +263,18 @@ def _write_missing_chunks(coordinates: Coordinates, rows: da.Array, missing_chun
     """Write some chunks and return their digests by chunk number."""
     if not missing_chunks:
         return {}
+    source_store = get_annotation(rows, STORE_ANNOTATION) if coordinates.head["ids"] else None
+
+    def write(block: FloatArray, *, block_id: tuple[int, int]) -> Any:
+        chunk_rows, digests = coordinates.rows(block_id[0]), np.empty((1, 1), dtype=object)
+        ids = None if source_store is None else source_store.documents(chunk_rows, IDS)
+        name = f"{coordinates.location.url}, rows {chunk_rows.start} to {chunk_rows.stop - 1}"
+        with annotate_disk_full(name):
+            digests[0, 0] = retry(coordinates.write, block_id[0], block, ids, description=f"writing {name}")
+        return digests
+
     written = da.map_blocks(
-        partial(
-            _write_block,
-            coordinates=coordinates,
-            source_store=get_annotation(rows, STORE_ANNOTATION) if coordinates.head["ids"] else None,
-        ),
+        write,
         rows.rechunk({0: coordinates.head["chunk_rows"]}, method="tasks"),
         chunks=((1,) * coordinates.n_chunks, (1,)),
         dtype=object,
@@ -376,22 +382,6 @@ def _check_digest(values: Any, digests: list[Any]) -> Any:
 
 def _read_block(*, coordinates: Coordinates, block_id: tuple[int, int]) -> FloatArray:
     return cast(FloatArray, coordinates.read(block_id[0]))
-
-
-def _write_block(
-    block: FloatArray,
-    *,
-    coordinates: Coordinates,
-    source_store: CountMatrix | None,
-    block_id: tuple[int, int],
-) -> Any:
-    rows = coordinates.rows(block_id[0])
-    ids = None if source_store is None else source_store.documents(rows, IDS)
-    name = f"{coordinates.location.url}, rows {rows.start} to {rows.stop - 1}"
-    digests = np.empty((1, 1), dtype=object)
-    with annotate_disk_full(name):
-        digests[0, 0] = retry(coordinates.write, block_id[0], block, ids, description=f"writing {name}")
-    return digests
 
 
 def _get_file_name(chunk: int) -> str:

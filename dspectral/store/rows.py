@@ -362,7 +362,10 @@ class SelectedRows(LazyTotalsMixin):
 
     store: CountMatrix
     rows: Int64s
-    hashing, vocabulary, column_identity = map(delegate_to_source, ("hashing", "vocabulary", "column_identity"))
+    hashing, vocabulary, column_identity, provenance, kept_terms, n_labels, n_columns = map(
+        delegate_to_source,
+        ("hashing", "vocabulary", "column_identity", "provenance", "kept_terms", "n_labels", "n_columns"),
+    )
 
     def __repr__(self) -> str:
         return f"{self.shape[0]} rows of {self.store!r}"
@@ -370,12 +373,6 @@ class SelectedRows(LazyTotalsMixin):
     def __getitem__(self, rows: object) -> "SelectedRows":
         selected = super().__getitem__(rows)
         return SelectedRows(self.store, self.rows[selected.rows])
-
-    def __getattr__(self, name: str) -> Any:
-        # These attributes of a store are also valid for its rows.
-        if name in ("provenance", "kept_terms", "n_labels", "n_columns"):
-            return getattr(self.store, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @cached_property
     def block_reader(self) -> BlockReader:

@@ -48,7 +48,7 @@ Use = tuple[str, Callable[[], Any]]
 
 ARGUMENTS: dict[str, Any] = {
     "rows": [0, 1],
-    "part": "texts",
+    "kind": "texts",
     "weighting": dspectral.Weighting("count", None, None, None),
     "texts": LINES[:3],
     "term": "kite",

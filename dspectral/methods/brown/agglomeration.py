@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
+from dspectral.methods.brown.exchange import xlogx
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import Doubles, Int32s
 
@@ -200,21 +201,16 @@ def merge_by_information(counts: Doubles) -> tuple[Int32s, Doubles]:
 
 
 @compiled
-def _nlogn(x: float) -> float:
-    return x * np.log(x) if x > 0 else 0.0
-
-
-@compiled
 def _third_cluster_loss(C: Doubles, i: int, j: int, e: int) -> float:
     """Return the loss of merging i and j in the four cells with a third cluster e."""
     # With f(x) = x log x: f(C[i, e]) + f(C[j, e]) - f(C[i, e] + C[j, e]), and the same for the cells C[e, .].
     return (
-        _nlogn(C[i, e])
-        + _nlogn(C[j, e])
-        - _nlogn(C[i, e] + C[j, e])
-        + _nlogn(C[e, i])
-        + _nlogn(C[e, j])
-        - _nlogn(C[e, i] + C[e, j])
+        xlogx(C[i, e])
+        + xlogx(C[j, e])
+        - xlogx(C[i, e] + C[j, e])
+        + xlogx(C[e, i])
+        + xlogx(C[e, j])
+        - xlogx(C[e, i] + C[e, j])
     )
 
 
@@ -222,10 +218,10 @@ def _third_cluster_loss(C: Doubles, i: int, j: int, e: int) -> float:
 def _own_loss(C: Doubles, first: Doubles, second: Doubles, i: int, j: int) -> float:
     """Return the loss of merging i and j in the cells between them and in their row and column sums."""
     # Objective before minus after the merge. Row and column sums have the opposite sign in the objective.
-    loss = _nlogn(C[i, i]) + _nlogn(C[i, j]) + _nlogn(C[j, i]) + _nlogn(C[j, j])
-    loss -= _nlogn(C[i, i] + C[i, j] + C[j, i] + C[j, j])
-    loss -= _nlogn(first[i]) + _nlogn(first[j]) - _nlogn(first[i] + first[j])
-    return loss - _nlogn(second[i]) - _nlogn(second[j]) + _nlogn(second[i] + second[j])
+    loss = xlogx(C[i, i]) + xlogx(C[i, j]) + xlogx(C[j, i]) + xlogx(C[j, j])
+    loss -= xlogx(C[i, i] + C[i, j] + C[j, i] + C[j, j])
+    loss -= xlogx(first[i]) + xlogx(first[j]) - xlogx(first[i] + first[j])
+    return loss - xlogx(second[i]) - xlogx(second[j]) + xlogx(second[i] + second[j])
 
 
 @compiled

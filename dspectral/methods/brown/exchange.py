@@ -290,7 +290,8 @@ def _select_cluster(gains: Doubles, current: int) -> int:
 
 
 @compiled
-def _xlogx(x: float) -> float:
+def xlogx(x: float) -> float:
+    """Return ``x log x``, 0 for 0."""
     return x * np.log(x) if x > 0.0 else 0.0
 
 
@@ -301,9 +302,9 @@ def _xlogx(x: float) -> float:
 def add_feature_gains(row: Int32s, weight: float, table: Doubles, sums: Doubles, gains: Doubles) -> None:
     """Add the gain from the features of a type for each cluster."""
     for b in range(len(gains)):
-        gain = _xlogx(sums[b]) - _xlogx(sums[b] + weight * len(row))
+        gain = xlogx(sums[b]) - xlogx(sums[b] + weight * len(row))
         for f in row:
-            gain += _xlogx(table[b, f] + weight) - _xlogx(table[b, f])
+            gain += xlogx(table[b, f] + weight) - xlogx(table[b, f])
         gains[b] += gain
 
 

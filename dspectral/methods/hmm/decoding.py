@@ -1,9 +1,8 @@
 """Base classes of fitted hidden Markov models: states, posteriors, paths and scores of sentences."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from dspectral.inputs.sequences import (
     as_memory_blocks,
     as_python_values,
     as_token_lists,
+    encode_sentences,
 )
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.hmm.chain import HiddenMarkov
@@ -40,15 +40,16 @@ CorpusLike: TypeAlias = HoldsSentences | HoldsLabeledSentences
         "model_.emission": Array("t k", sums=0),
     }
 )
-class ChainDecoder(RunPlanMixin, TopTermsMixin, BaseEstimator, ABC):
+class ChainDecoder(RunPlanMixin, TopTermsMixin, BaseEstimator):
     """Base of estimators whose ``model_`` is a hidden Markov model over types; each block is one task."""
 
     model_: HiddenMarkov
+    words_: Any
     _tokens_are_strings = True
 
-    @abstractmethod
     def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:
         """Return the type of each token, 0 if out of vocabulary."""
+        return encode_sentences([tokens], self.words_).ids
 
     @property
     def startprob_(self) -> Doubles:
@@ -98,12 +99,18 @@ class ChainDecoder(RunPlanMixin, TopTermsMixin, BaseEstimator, ABC):
         self, X: CorpusLike | TokenLists, function: Callable[[Sentences], NDArray[N]]
     ) -> list[NDArray[N]]:
         """Return one array for each sentence, from a function that maps a block to one row for each token."""
-        blocks = apply_to_blocks(self._as_blocks(X), partial(_apply_and_split, function=function))
+        blocks = apply_to_blocks(self._as_blocks(X), lambda block: split_by_sentence(function(block), block))
         return [rows for block in blocks for rows in block]
 
     def _best_paths(self, X: CorpusLike | TokenLists) -> tuple[Doubles, list[IntArray]]:
         """Return the log-probability and the states of the most probable path through each sentence."""
-        paths = apply_to_blocks(self._as_blocks(X), partial(_best_paths, model=self.model_))
+        model = self.model_
+
+        def find_paths(block: Sentences) -> tuple[Doubles, list[NDArray[np.int32]]]:
+            path = viterbi(block, model)
+            return path.log_joint, split_by_sentence(path.states, block)
+
+        paths = apply_to_blocks(self._as_blocks(X), find_paths)
         log_prob = np.concatenate([block_log_prob for block_log_prob, _ in paths])
         return log_prob, [states for _, block in paths for states in block]
 
@@ -195,10 +202,10 @@ def renumber_blocks(blocks: Blocks, new_ids: Int32s) -> Blocks:
 def apply_to_blocks(blocks: Blocks, function: Callable[[Sentences], T]) -> list[T]:
     """Return the results of a function for every block: computed directly for blocks in memory, else one task each."""
     # The function, with its model, is one node of the graph, not part of every task.
-    task = partial(_read_and_apply, read=blocks.read, function=function)
+    read = blocks.read
     if blocks.in_memory:
-        return [task(item) for item in blocks.items]
-    return run_tasks(task, blocks.items, name="decode")
+        return [function(read(item)) for item in blocks.items]
+    return run_tasks(lambda item: function(read(item)), blocks.items, name="decode")
 
 
 def split_by_sentence(rows: NDArray[N], sentences: Sentences) -> list[NDArray[N]]:
@@ -212,16 +219,3 @@ def _read_renumbered(
 ) -> Sentences:
     block = read(item)
     return Sentences(new_ids[block.ids], block.offsets)
-
-
-def _read_and_apply(item: object, *, read: Callable[[object], Sentences], function: Callable[[Sentences], T]) -> T:
-    return function(read(item))
-
-
-def _apply_and_split(sentences: Sentences, *, function: Callable[[Sentences], NDArray[N]]) -> list[NDArray[N]]:
-    return split_by_sentence(function(sentences), sentences)
-
-
-def _best_paths(sentences: Sentences, *, model: HiddenMarkov) -> tuple[Doubles, list[IntArray]]:
-    path = viterbi(sentences, model)
-    return path.log_joint, list(split_by_sentence(path.states, sentences))

@@ -1,19 +1,18 @@
 """Hidden Markov model fitted by EM out of core: the baseline of the spectral models."""
 
-from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Self
 
 import numpy as np
 
 from dspectral.engine import expect_passes, summarize, tracked_fit
-from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, encode_sentences
+from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus
 from dspectral.methods.hmm.chain import HiddenMarkov, m_step
 from dspectral.methods.hmm.decoding import StateDecoder
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
 from dspectral.parameters import MAX_REAL, RandomState, check_integer, check_real, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
-from dspectral.types import CheckpointPath, Int32s, Int64s
+from dspectral.types import CheckpointPath, Int64s
 
 
 @register_arrays(
@@ -142,6 +141,3 @@ class EMHMM(StateDecoder):
         # Lengths are not modeled: m_step ignores the zero counts of ends.
         start = HiddenMarkov(rng.standard_exponential(n), rng.standard_exponential((n, n)), emission, np.zeros(n))
         return m_step(start, model_lengths=False)
-
-    def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:
-        return encode_sentences([tokens], self.words_).ids

@@ -8,7 +8,6 @@ from sklearn.utils import murmurhash3_32
 
 from dspectral.engine import Blocks, is_lazy
 from dspectral.inputs.sequences import (
-    RARE,
     HoldsSentences,
     TokenLists,
     as_corpus,
@@ -17,7 +16,7 @@ from dspectral.inputs.sequences import (
     is_corpus,
 )
 from dspectral.methods.tmpca.nodes import Trees
-from dspectral.types import Documents, FloatArray, RowsLike, Sentences, is_sparse
+from dspectral.types import RARE, Documents, FloatArray, RowsLike, Sentences, is_sparse
 
 SentencesLike: TypeAlias = "HoldsSentences | TokenLists | RowsLike"
 """Input of TreePCA: a corpus, lists of tokens, or an array of vectors, in memory or lazy."""

@@ -16,7 +16,6 @@ from dspectral.store.counts import CORPUS_KEY, FORMAT
 from dspectral.store.from_text.counting import count_terms, merge_partition
 from dspectral.store.from_text.lines import BLOCK_BYTES, MAX_DOCUMENT_BYTES, DocumentSizeLimit, ReadOptions
 from dspectral.store.from_text.text_input import Read, TextInput, TextSources, build_blocks, open_text
-from dspectral.store.location import Location
 from dspectral.store.vocabulary import PATH as VOCABULARY
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, get_term_index, write_vocabulary
 from dspectral.store.writer import StoreWriter, open_writer
@@ -33,10 +32,8 @@ from dspectral.text.tokenizers import (
 )
 from dspectral.text.tokens import Tokens
 from dspectral.text.words import count_words, look_up_words, tokenize_sentences
-from dspectral.types import Documents
+from dspectral.types import RARE, Documents
 
-RARE = "<?>"
-"""Type 0: rare and out-of-vocabulary words."""
 CHARACTERS: TokenRule = "characters"
 """Token rule for scripts without spaces, whose words would be whole clauses."""
 N_PARTITIONS = 8
@@ -206,7 +203,18 @@ def _count_types(
     names, _ = count_terms(
         writer, ranges, read, lambda documents: count_words(cut(documents)), N_PARTITIONS, second_rule=use_characters
     )
-    merge = partial(_merge_types, location=writer.location, names=names, min_count=min_count)
+    location = writer.location
+
+    def merge(partition: int) -> tuple[TermTable, int, tuple[int, int]]:
+        """Merge a partition of all blocks; return the frequent types, the number of tokens and the letter counts."""
+        merged = merge_partition(partition, location=location, names=names)
+        is_frequent = merged.counts >= min_count
+        # A word "<?>" in the text would duplicate type 0, so its tokens count as rare.
+        as_long = is_frequent & (np.diff(merged.terms.offsets) == len(RARE))
+        literal = [i for i in np.flatnonzero(as_long).tolist() if merged.terms.text(i) == RARE.encode()]
+        is_frequent[literal] = False
+        return merged.filter(is_frequent), int(merged.counts.sum()), count_unspaced_letters(merged)
+
     parts = run_tasks(merge, list(range(N_PARTITIONS)), name="merge-words")
     if cut.keywords["cut"] in ("words", "language") and is_unsegmented([letters for *_, letters in parts]):
         return False
@@ -230,19 +238,6 @@ def _count_types(
     vocabulary = Vocabulary(Documents(data, offsets), frequency, counts)
     write_vocabulary(writer.location, vocabulary, **({"tokens": CHARACTERS} if use_characters else {}))
     return True
-
-
-def _merge_types(
-    partition: int, *, location: Location, names: list[str], min_count: int
-) -> tuple[TermTable, int, tuple[int, int]]:
-    """Merge a partition of all blocks; return the frequent types, the number of tokens and the letter counts."""
-    merged = merge_partition(partition, location=location, names=names)
-    is_frequent = merged.counts >= min_count
-    # A word "<?>" in the text would duplicate type 0, so its tokens count as rare.
-    as_long = is_frequent & (np.diff(merged.terms.offsets) == len(RARE))
-    literal = [i for i in np.flatnonzero(as_long).tolist() if merged.terms.text(i) == RARE.encode()]
-    is_frequent[literal] = False
-    return merged.filter(is_frequent), int(merged.counts.sum()), count_unspaced_letters(merged)
 
 
 def _finish(writer: StoreWriter, blocks: list[SentenceBlock]) -> Corpus:

@@ -73,7 +73,7 @@ class TextInput(NamedTuple):
 
     def open_parts(self, writer: StoreWriter) -> tuple[list[FileRange] | list[SavedTextBlock], Read]:
         """Return the parts of the text that tasks read, and the function that reads one part."""
-        read_options = self.read_options
+        read_options, by_lines, target = self.read_options, self.by_lines, writer.drop_history()
         # Texts in memory are saved first, because a generator can be read only once.
         if self.texts is not None:
             if is_dry_run():
@@ -84,10 +84,18 @@ class TextInput(NamedTuple):
             read_range: Any = partial(read_saved_texts, location=writer.location)
         else:
             text_ranges, read_range = self.ranges, read_file_range
-        read: Any = partial(read_range, read_options=read_options)
-        if self.counts:
-            read = partial(_read_counted, read=read_range, read_options=read_options, writer=writer.drop_history())
-        return text_ranges, partial(_read_lines, read=read) if self.by_lines else read
+
+        def read(text_range: Any) -> Iterator[Documents]:
+            """Yield the documents of a part of the text, then write its read counts if there are any."""
+            counts = ReadCounts()
+            blocks = read_range(text_range, read_options.with_counts(counts))
+            yield from map(split_documents, blocks) if by_lines else blocks
+            if counts.count or counts.other_counts:
+                name = sha256(repr(text_range).encode()).hexdigest()[:32]
+                record = {**vars(counts), "other_counts": dict(counts.other_counts)}
+                target.location.write_attributes(f"{target.scratch}/{COUNTS}/{name}", record)
+
+        return text_ranges, read
 
     @property
     def counts(self) -> bool:
@@ -161,27 +169,6 @@ def open_text(
         if value is not None:
             raise ValueError(f"{name}={value!r} must be None for texts in memory: it is an option of files")
     return TextInput(read_options, [], texts, by_lines, id_field)
-
-
-def _read_counted(
-    text_range: FileRange | SavedTextBlock,
-    *,
-    read: Callable[..., Iterable[Documents]],
-    read_options: ReadOptions,
-    writer: StoreWriter,
-) -> Iterator[Documents]:
-    """Yield the documents of a part of the text, then write its read counts."""
-    counts = ReadCounts()
-    yield from read(text_range, read_options.with_counts(counts))
-    if counts.count or counts.other_counts:
-        name = sha256(repr(text_range).encode()).hexdigest()[:32]
-        record = {**vars(counts), "other_counts": dict(counts.other_counts)}
-        writer.location.write_attributes(f"{writer.scratch}/{COUNTS}/{name}", record)
-
-
-def _read_lines(text_range: FileRange | SavedTextBlock, *, read: Read) -> Iterator[Documents]:
-    for documents in read(text_range):
-        yield split_documents(documents)
 
 
 def add_read_counts(writer: StoreWriter, size_limit: DocumentSizeLimit) -> StoreWriter:

@@ -1,6 +1,6 @@
 """Refinement hidden Markov model: sequence labeling with latent refinements of labels."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral._compiled import read_only
 from dspectral.engine import expect_passes, summarize, tracked_fit
-from dspectral.inputs.sequences import HoldsLabeledSentences, TokenLists, as_labeled_corpus, encode_sentences
+from dspectral.inputs.sequences import HoldsLabeledSentences, TokenLists, as_labeled_corpus
 from dspectral.methods.hmm.chain import check_ids, m_step
 from dspectral.methods.hmm.decoding import ChainDecoder, CorpusLike, apply_to_blocks
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
@@ -344,6 +344,3 @@ class RefinementHMM(ChainDecoder):
         chain = Operators(*(read_only(part) for part in self.operators_ or ()))
         decode_block(read_only(sentences.ids), read_only(sentences.offsets), chain, out)
         return out
-
-    def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:
-        return encode_sentences([tokens], self.words_).ids

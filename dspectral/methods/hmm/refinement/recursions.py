@@ -3,6 +3,7 @@
 import numpy as np
 
 from dspectral._compiled import compiled
+from dspectral.methods.hmm.recursions import max_sentence_length
 from dspectral.methods.hmm.refinement.operators import Operators
 from dspectral.types import Doubles, Int32s, Int64s, LabeledSentences
 
@@ -87,9 +88,7 @@ def add_outer(total: Doubles, left: Doubles, right: Doubles) -> None:
 def decode_block(ids: Int32s, offsets: Int64s, operators: Operators, out: Doubles) -> int:
     """Write the probability of each label at each token, shape (n_tokens, n_labels), from products of operators."""
     n_labels, _, m, _ = operators.emission.shape
-    n_negative, max_length = 0, 0
-    for s in range(len(offsets) - 1):
-        max_length = max(max_length, offsets[s + 1] - offsets[s])
+    n_negative, max_length = 0, max_sentence_length(offsets)
     states, emitted, backward = operators.first.copy(), operators.first.copy(), operators.first.copy()
     # Row vectors are multiplied by transposed operators, in views that take no memory.
     emission_left = operators.emission.transpose((0, 1, 3, 2))
