@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import v_measure_score
-from sklearn.metrics.cluster import contingency_matrix
 
 from dspectral.metrics.arguments import check_hashable, check_list, check_matrix, check_same_lengths
 from dspectral.types import CSRRows, Int64s
@@ -27,11 +25,6 @@ def contingency_table(y_true: Iterable[Hashable], y_pred: Iterable[Hashable]) ->
     array([[2, 0],
            [0, 1]])
     """
-    return np.asarray(contingency_matrix(*_encode_pairs(y_true, y_pred)))
-
-
-def _encode_pairs(y_true: Iterable[Hashable], y_pred: Iterable[Hashable]) -> tuple[Int64s, Int64s]:
-    """Encode the values of two lists as integers in order of first appearance."""
     rows, columns = (
         _encode_values(check_hashable(name, check_list(name, values)))
         for name, values in (("y_true", y_true), ("y_pred", y_pred))
@@ -42,7 +35,10 @@ def _encode_pairs(y_true: Iterable[Hashable], y_pred: Iterable[Hashable]) -> tup
         )
     if not len(rows):
         raise ValueError("y_true and y_pred are empty, but must have at least one value")
-    return rows, columns
+    table = np.zeros((rows.max() + 1, columns.max() + 1), dtype=np.int64)
+    # `table[rows, columns] += 1` would count repeated pairs once.
+    np.add.at(table, (rows, columns), 1)
+    return table
 
 
 def _encode_values(values: list[Hashable]) -> Int64s:
@@ -138,7 +134,15 @@ def v_measure(y_true: Iterable[Hashable], y_pred: Iterable[Hashable]) -> float:
     >>> v_measure("NNVV", [1, 1, 0, 0]), v_measure("NVNV", [1, 1, 0, 0])
     (1.0, 0.0)
     """
-    return float(v_measure_score(*_encode_pairs(y_true, y_pred)))
+    table = contingency_table(y_true, y_pred) / 1.0
+    joint = table / table.sum()
+    parts = [part[part > 0] for part in (joint.sum(axis=1), joint.sum(axis=0), joint.ravel())]
+    # In nats.
+    true_entropy, found_entropy, joint_entropy = (float(-np.sum(part * np.log(part))) for part in parts)
+    # V = 2 I / (H(y_true) + H(y_pred)); rounding may make the mutual information negative.
+    information = max(0.0, true_entropy + found_entropy - joint_entropy)
+    total = true_entropy + found_entropy
+    return 1.0 if total == 0 else 2.0 * information / total
 
 
 def frame_accuracy(y_true: Sequence[Sequence[Hashable]], y_pred: Sequence[Sequence[Hashable]]) -> float:
