@@ -4,7 +4,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -23,7 +23,7 @@ from scipy import sparse
 
 from dspectral.configuration import count_merges, get_fan_in, requires_same_bits
 from dspectral.engine.around.checkpoints import CheckpointError, CheckpointFolder, Checkpoints, TimedSummary
-from dspectral.engine.around.cluster import compare_machines, get_machine_kinds, require_same_bits
+from dspectral.engine.around.cluster import assign_workers, compare_machines, get_machine_kinds, require_same_bits
 from dspectral.engine.around.cluster_pass import compute_on_cluster
 from dspectral.engine.around.context import (
     RunContext,
@@ -224,7 +224,11 @@ def _build_pass_graph(
         key = (f"{finish[0]}-{run}", 0)
         graph[key], root = make_task(key, _call_on_summary, finish[1], task_ref(root)), key
     label, graph = f"merge-{run}", _add_guards(leaves, graph)
-    result = Delayed(root, HighLevelGraph.from_collections(label, graph), layer=label)
+    # Annotations of the caller come first.
+    workers = {} if client is None or dask.get_annotations() else assign_workers(client, leaves)
+    with dask.annotate(workers=workers.get, allow_other_workers=True) if workers else nullcontext():
+        layers = HighLevelGraph.from_collections(label, graph)
+    result = Delayed(root, layers, layer=label)
     return result, pass_info, estimate_pass_memory(summarize_block, arrays, block_groups, fan_in)
 
 

@@ -123,3 +123,27 @@ def test_a_worker_without_a_package_is_named_before_anything_is_computed(rows, m
 )
 def test_who_differs_from_most_is_named(kinds, said):
     assert machines.describe_differences({name: {"BLAS": kind, "machine": "m"} for name, kind in kinds.items()}) == said
+
+
+def test_neighboring_blocks_prefer_one_worker_and_annotations_of_the_caller_come_first(rows, monkeypatch):
+    annotations = []
+
+    def compute(client, pass_info, graph, *arguments, **options):
+        annotations.append(graph.__dask_annotations__())
+        return compute_on_cluster(client, pass_info, graph, *arguments, **options)
+
+    compute_on_cluster = run.compute_on_cluster
+    monkeypatch.setattr(run, "compute_on_cluster", compute)
+    alone = fitted(rows)
+    with Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+        assert machines.assign_workers(client, range(3)).keys() == {0, 1, 2}
+        together = fitted(rows)
+        with dask.annotate(retries=1):
+            fitted(rows)
+        addresses = sorted(client.nthreads())
+    np.testing.assert_array_equal(together.components_, alone.components_)
+    workers = {key[1]: worker for key, worker in annotations[0]["workers"].items() if worker is not None}
+    assert [workers[i] for i in sorted(workers)] == [address for address in addresses for _ in range(len(workers) // 2)]
+    assert len(workers) >= 2
+    assert annotations[0].keys() == {"workers", "allow_other_workers"}
+    assert annotations[1].keys() == {"retries"}

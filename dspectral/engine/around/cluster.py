@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from dspectral.configuration import get_wait_warning, requires_same_bits
 from dspectral.engine.around.events import LOGGER, Client, Scheduler
-from dspectral.engine.graph import Graph, guard_tasks
+from dspectral.engine.graph import Graph, Key, guard_tasks
 from dspectral.linalg.blas import numeric_environment
 
 MAX_SILENCE = 30.0
@@ -149,6 +149,18 @@ def get_machine_kinds(client: Client | None) -> list[str]:
         compare_machines(client)
     workers = _ENVIRONMENTS[client].workers if client in _ENVIRONMENTS else {}
     return sorted({str(environment) for _host, environment in workers.values()} or {str(numeric_environment())})
+
+
+def assign_workers(client: Client, leaves: Sequence[Key]) -> dict[Key, str]:
+    """Return the preferred worker of each block task; most merges of neighbors then need no transfer.
+
+    The scheduler alone would give each next block to the next free worker. An idle worker may still take any block.
+    """
+    n_threads = try_query(client, client.nthreads) or {}
+    slots = [address for address in sorted(n_threads) for _ in range(n_threads[address])]
+    if len(n_threads) < 2:
+        return {}
+    return {leaf: slots[i * len(slots) // len(leaves)] for i, leaf in enumerate(leaves)}
 
 
 def is_local_worker(address: str, host: str) -> bool:
