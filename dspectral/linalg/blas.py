@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg  # noqa: F401  loads SciPy's own BLAS, so that the controller below sees it
@@ -25,9 +25,9 @@ MAX_SCANNED_LENGTH = 100
 """Longer containers whose first value is a string or number are assumed to hold no arrays, such as a vocabulary."""
 
 
-def blas_in_one_thread() -> AbstractContextManager[None]:
+def blas_in_one_thread() -> "BlasGate":
     """Return a reentrant context that limits BLAS to one thread and ignores underflow."""
-    return _BlasGate()
+    return BlasGate()
 
 
 def blas_libraries() -> str:
@@ -40,13 +40,18 @@ def blas_libraries() -> str:
     return ", ".join(sorted(libraries))
 
 
-class _BlasGate(AbstractContextManager[None]):
+class BlasGate(AbstractContextManager[Any]):
     """Context manager that sets the limit when the first task enters and restores it when the last one exits."""
 
     # Class attributes: all instances of a process share one count and one limit.
     _lock = Lock()
     _inside = 0
     _limit: Any = None
+
+    @classmethod
+    def count_free_threads(cls) -> int:
+        """Return how many threads a function in this context may start: 1 during a pass, which uses all of them."""
+        return int(cls._limit.get_original_num_threads()["blas"] or 1) if cls._inside <= 2 else 1
 
     @classmethod
     def reset_after_fork(cls) -> None:
@@ -56,30 +61,31 @@ class _BlasGate(AbstractContextManager[None]):
             cls._inside = 1
             cls().__exit__(None, None, None)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._errors = np.errstate(under="ignore")
         self._errors.__enter__()
         # Hold the lock until the limit is set, so that no second task computes before.
-        with _BlasGate._lock:
-            if _BlasGate._inside == 0:
+        with BlasGate._lock:
+            if BlasGate._inside == 0:
                 _reset_controlling_thread()
-                _BlasGate._limit = _get_controller().limit(limits=1, user_api="blas")
-            _BlasGate._inside += 1
+                BlasGate._limit = _get_controller().limit(limits=1, user_api="blas")
+            BlasGate._inside += 1
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
         if error_state := vars(self).pop("_errors", None):  # absent if the process was forked inside the context
             error_state.__exit__(kind, error, trace)
-        with _BlasGate._lock:
-            _BlasGate._inside -= 1
-            if _BlasGate._inside == 0:
+        with BlasGate._lock:
+            BlasGate._inside -= 1
+            if BlasGate._inside == 0:
                 _reset_controlling_thread()
-                _BlasGate._limit.restore_original_limits()
+                BlasGate._limit.restore_original_limits()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_BlasGate.reset_after_fork)
+    os.register_at_fork(after_in_child=BlasGate.reset_after_fork)
 
 
 @cache

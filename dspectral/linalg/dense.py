@@ -6,7 +6,7 @@ from rounding and are dropped. :func:`jacobi_svd` resolves singular values of a 
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -22,6 +22,7 @@ from dspectral.linalg.panels import (
     iter_panels,
     panel_buffer,
     row_gram,
+    sum_panels,
     tall_zeros_like,
 )
 from dspectral.linalg.sparse_products import add_transpose_times
@@ -197,13 +198,16 @@ def column_norms(Z: FloatArray) -> Doubles:
 def multiply_inplace(Z: FloatArray, C: FloatArray, *, with_gram: bool = False) -> tuple[FloatArray, Doubles]:
     """Return ``Z C`` in the memory of Z, and its Gram matrix (or zeros). C has at most as many columns as Z."""
     C, rank = C.astype(Z.dtype), C.shape[1]
-    buffer, gram = np.empty((PANEL, rank), dtype=Z.dtype), np.zeros((rank, rank))
-    for panel in iter_panels(len(Z), Z):
-        # Safe in place: the product has its own buffer, so the panel is read before it is overwritten.
-        product = np.matmul(Z[panel], C, out=panel_buffer(panel, buffer))
-        Z[panel, :rank] = product
-        if with_gram:
-            gram += product.T @ product
+
+    def multiply(panels: Iterator[slice]) -> Iterator[FloatArray]:
+        buffer, no_gram = np.empty((PANEL, rank), dtype=Z.dtype), np.zeros((rank, rank))
+        for panel in panels:
+            # Safe in place: the product has its own buffer, so the panel is read before it is overwritten.
+            product = np.matmul(Z[panel], C, out=panel_buffer(panel, buffer))
+            Z[panel, :rank] = product
+            yield product.T @ product if with_gram else no_gram
+
+    gram = sum_panels(multiply, (rank, rank), len(Z), Z)
     return Z if rank == Z.shape[1] else select_columns(Z, np.arange(Z.shape[1]) < rank), gram
 
 

@@ -1,6 +1,7 @@
 """Orthonormal bases of block Krylov spaces, and approximations of a symmetric matrix from them."""
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from dspectral.linalg.panels import (
     orthogonalize_against,
     panel_buffer,
     release_pages,
+    sum_panels,
     tall_array,
 )
 from dspectral.types import Doubles, FloatArray, IntArray
@@ -283,15 +285,20 @@ class Approximation(NamedTuple):
         in_file = any(map(is_in_file, self.parts))
         out = tall_array(height if columns is None else n_columns, len(scale), dtype, in_file=in_file)
         part_weights = np.split(weights, np.cumsum([part.shape[1] for part in self.parts])[:-1])
-        buffer, product = np.empty((2, PANEL, len(scale)), dtype=dtype)
-        for panel in iter_panels(height, out, *self.parts):
-            # One part at a time: concatenating the parts would copy them.
-            rows = np.matmul(self.parts[0][panel], part_weights[0], out=panel_buffer(panel, buffer))
-            for part, weight in zip(self.parts[1:], part_weights[1:], strict=True):
-                rows += np.matmul(part[panel], weight, out=panel_buffer(panel, product))
-            out[panel if columns is None else columns[panel]] = rows
-            for part in self.parts if release_parts else ():
-                release_pages(part, panel.start, panel.stop)
+
+        def multiply(panels: Iterator[slice]) -> Iterator[float]:
+            buffer, product = np.empty((2, PANEL, len(scale)), dtype=dtype)
+            for panel in panels:
+                # One part at a time: concatenating the parts would copy them.
+                rows = np.matmul(self.parts[0][panel], part_weights[0], out=panel_buffer(panel, buffer))
+                for part, weight in zip(self.parts[1:], part_weights[1:], strict=True):
+                    rows += np.matmul(part[panel], weight, out=panel_buffer(panel, product))
+                out[panel if columns is None else columns[panel]] = rows
+                for part in self.parts if release_parts else ():
+                    release_pages(part, panel.start, panel.stop)
+                yield 0.0
+
+        sum_panels(multiply, (), height, out, *self.parts)
         return out.T
 
 

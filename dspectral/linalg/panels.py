@@ -5,14 +5,17 @@ import ctypes.util
 import mmap
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import chain, pairwise
 from tempfile import TemporaryFile, gettempdir
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.types import Doubles, FloatArray, IntArray
 
 
@@ -97,13 +100,34 @@ PANEL = 8192
 """Length of a panel along the long side: 500 rows of it in single precision fit the cache of a core."""
 
 
-def iter_panels(length: int, *arrays: FloatArray) -> Iterator[slice]:
+def iter_panels(length: int, *arrays: FloatArray, first: int = 0) -> Iterator[slice]:
     """Yield slices of at most :data:`PANEL` rows, and release those of file-backed arrays (length, r_i) after use."""
-    for start in range(0, length, PANEL):
+    for start in range(first, length, PANEL):
         panel = slice(start, min(start + PANEL, length))
         yield panel
         for array in arrays:
             release_rows(array, panel)
+
+
+def sum_panels(
+    compute: Callable[[Iterator[slice]], Iterable[FloatArray | float]],
+    shape: tuple[int, ...],
+    length: int,
+    *arrays: FloatArray,
+) -> Doubles:
+    """Return the sum of what `compute` yields for each panel, in double precision and in the order of the panels.
+
+    Threads that BLAS may use outside of fits compute consecutive panels, with the same bits for any number of threads.
+    """
+    total, n_panels = np.zeros(shape), -(-length // PANEL)
+    with blas_in_one_thread() as gate, ThreadPoolExecutor() as pool:
+        n_threads = max(1, min(gate.count_free_threads(), n_panels))
+        ends = [min(i * n_panels // n_threads * PANEL, length) for i in range(n_threads + 1)]
+        panels = [iter_panels(stop, *arrays, first=first) for first, stop in pairwise(ends)]
+        shares = pool.map(lambda share: list(compute(share)), panels) if n_threads > 1 else map(compute, panels)
+        for part in chain.from_iterable(shares):
+            total += part
+    return total
 
 
 def panel_buffer(panel: slice, buffer: FloatArray) -> FloatArray | None:
@@ -150,10 +174,10 @@ def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
 
 def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> Doubles:
     """Return ``S' P`` in double precision, where S concatenates the columns (d, r_i) of all parts."""
-    total = np.zeros((sum(part.shape[1] for part in parts), product.shape[1]))
-    for panel in iter_panels(len(product), product, *parts):
-        add_inner_products(total, parts, panel, product[panel])
-    return total
+    shape = sum(part.shape[1] for part in parts), product.shape[1]
+    return sum_panels(
+        lambda panels: (multiply_panel(parts, panel, product) for panel in panels), shape, len(product), product, *parts
+    )
 
 
 def orthogonalize_against(product: FloatArray, basis: Sequence[FloatArray]) -> tuple[list[Doubles], Doubles]:
@@ -165,19 +189,27 @@ def orthogonalize_against(product: FloatArray, basis: Sequence[FloatArray]) -> t
     blocks once more, which makes the result orthogonal to rounding. ``4 d m`` flops per column, ``8 d m`` for the last
     two blocks. Shapes: `product` (d, m), `basis` (d, r_i); returns (r_i, m) and (m, m).
     """
-    widths, newest = [part.shape[1] for part in basis], basis[-2:]
-    inside = np.empty((PANEL, product.shape[1]), dtype=product.dtype)
-    first, second = inner_products(newest, product), np.zeros((sum(widths), product.shape[1]))
-    # Invariant: the first coefficients are subtracted from all panels before this one, and `second` sums the
-    # coefficients of their remainders.
-    narrow = first.astype(product.dtype)
-    for panel in iter_panels(len(product), product, *basis):
-        _subtract_product(product[panel], newest, panel, narrow, inside)
-        add_inner_products(second, basis, panel, product[panel])
-    narrow, gram = second.astype(product.dtype), np.zeros((product.shape[1],) * 2)
-    for panel in iter_panels(len(product), product, *basis):
-        _subtract_product(product[panel], basis, panel, narrow, inside)
-        gram += product[panel].T @ product[panel]
+    widths, newest, arrays = [part.shape[1] for part in basis], basis[-2:], (product, *basis)
+    first = inner_products(newest, product)
+
+    def subtract(parts: Sequence[FloatArray], weights: FloatArray, panels: Iterator[slice]) -> Iterator[slice]:
+        buffer = np.empty((PANEL, product.shape[1]), dtype=product.dtype)
+        for panel in panels:
+            _subtract_product(product[panel], parts, panel, weights, buffer)
+            yield panel
+
+    def remainders(panels: Iterator[slice]) -> Iterator[FloatArray]:
+        weights = first.astype(product.dtype)
+        return (multiply_panel(basis, panel, product) for panel in subtract(newest, weights, panels))
+
+    def grams(panels: Iterator[slice]) -> Iterator[FloatArray]:
+        weights = second.astype(product.dtype)
+        return (product[panel].T @ product[panel] for panel in subtract(basis, weights, panels))
+
+    # Invariant: the first coefficients are subtracted from all panels before this one of a thread, and `second` sums
+    # the coefficients of their remainders.
+    second = sum_panels(remainders, (sum(widths), product.shape[1]), len(product), *arrays)
+    gram = sum_panels(grams, (product.shape[1],) * 2, len(product), *arrays)
     second[len(second) - len(first) :] += first
     return np.split(second, np.cumsum(widths)[:-1]), gram
 
@@ -185,13 +217,9 @@ def orthogonalize_against(product: FloatArray, basis: Sequence[FloatArray]) -> t
 # Loop over the parts: concatenating them would copy each panel, a third of the total time.
 
 
-def add_inner_products(total: Doubles, parts: Sequence[FloatArray], panel: slice, product: FloatArray) -> None:
-    """Add ``S' P`` of one panel to the total."""
-    start = 0
-    for part in parts:
-        stop = start + part.shape[1]
-        total[start:stop] += part[panel].T @ product
-        start = stop
+def multiply_panel(parts: Sequence[FloatArray], panel: slice, product: FloatArray) -> FloatArray:
+    """Return ``S' P`` of one panel, where S concatenates the columns (d, r_i) of all parts."""
+    return np.concatenate([part[panel].T @ product[panel] for part in parts])
 
 
 def _subtract_product(

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from threading import Barrier, Thread
+from threading import Barrier, Thread, get_ident
 
 import dask
 import dask.array as da
@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from dspectral import HybridLSI, SketchedPCA, TruncatedSVD, summarize
 from dspectral.engine import map_rows, run_tasks
 from dspectral.linalg import blas, blas_in_one_thread
+from dspectral.linalg.panels import PANEL, sum_panels
 from tests.engine.blocks import Order, one_by_one
 
 
@@ -113,3 +114,22 @@ def test_a_process_that_was_forked_after_a_fit_fits_by_threads_of_its_own():
             finally:
                 os._exit(1)
         assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+def test_panels_between_passes_are_computed_in_threads_with_the_same_bits():
+    rows, seen = np.random.default_rng(0).standard_normal((3 * PANEL + 5, 4), dtype=np.float32), set()
+
+    def products(panels):
+        for panel in panels:
+            seen.add(get_ident())
+            yield rows[panel].T @ rows[panel]
+
+    with blas_in_one_thread():  # a fit
+        threaded = sum_panels(products, (4, 4), len(rows))
+        assert get_ident() not in seen
+        seen.clear()
+        with blas_in_one_thread():  # a pass
+            np.testing.assert_array_equal(sum_panels(products, (4, 4), len(rows)), threaded)
+    assert seen == {get_ident()}
+    assert sum_panels(products, (4, 4), 0).tolist() == [[0.0] * 4] * 4
