@@ -466,8 +466,7 @@ class LsiModel:
 
         Notes
         -----
-        Documents are not saved. A loaded model can only add documents if it was fitted with a `store` path that still
-        exists.
+        Documents are not saved. A loaded model can only add documents if its `store` was given and still exists.
         """
         reject_foreign_arguments("LsiModel.save", {name: others[name] for name in others.keys() - LAYOUT}, FILES)
         if self.projection.u is None:

@@ -183,9 +183,8 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
     def _fit(self, X: RowsLike, *, one_pass: bool = False) -> Self:
         """Fit the components. With `one_pass`, read one pass, so that ``partial_fit`` works."""
         X, options = self._prepare(X, one_pass=one_pass)
-        result = (
-            self._fit_share(X, options, one_pass=one_pass) if _is_share(self.n_components) else spectrum(X, options)
-        )
+        is_share = _is_share(self.n_components)
+        result = self._fit_share(X, options, one_pass=one_pass) if is_share else spectrum(X, options)
         return self._finish(options, result)
 
     def _prepare(self, X: RowsLike, *, one_pass: bool = False) -> tuple[CheckedRows, SVDOptions]:

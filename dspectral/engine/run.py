@@ -127,8 +127,7 @@ def summarize(
     Raises
     ------
     ValueError
-        If streams do not have the same row blocks of known sizes, or ``summarize_block`` raises it; the message names
-        the block.
+        If row blocks of streams differ or have unknown sizes, or ``summarize_block`` raises it with the block named.
 
     Notes
     -----

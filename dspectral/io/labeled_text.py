@@ -160,8 +160,7 @@ def build_labeled_store(
     Raises
     ------
     ValueError
-        If a line is invalid or exceeds the widths (the message names it), or the number of documents differs from the
-        header.
+        If a line is invalid or exceeds the widths (the message names it), or the header has a wrong document count.
     StoreError
         If the store exists, or with ``append`` does not exist or has another width.
 

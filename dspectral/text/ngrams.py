@@ -148,23 +148,21 @@ def _enlarge_table(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) 
     return slots
 
 
-def argsort_words(text: NDArray[np.uint8], starts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[np.int64]:
+def argsort_words(text: NDArray[np.uint8], starts: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the permutation that sorts distinct words by their bytes."""
     # The first eight bytes distinguish most words. Read as big-endian integers, padded with zeros, they are radix
     # sorted in linear time; only ties need comparisons, each with two random memory accesses.
-    keys, order = sort_pairs(_pack_prefixes(text, starts, indices), np.arange(indices.size), 64)
-    _sort_ties(keys, text, starts, indices, order)
+    keys, order = sort_pairs(_pack_prefixes(text, starts, first), np.arange(first.size), 64)
+    _sort_ties(keys, text, starts, first, order)
     return order
 
 
 @compiled
-def _pack_prefixes(
-    text: NDArray[np.uint8], starts: NDArray[np.int64], indices: NDArray[np.int64]
-) -> NDArray[np.uint64]:
+def _pack_prefixes(text: NDArray[np.uint8], starts: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return the first eight bytes of words, given their indices in ``starts``."""
-    keys = np.zeros(indices.size, dtype=np.uint64)
-    for i in range(indices.size):
-        begin, end = starts[indices[i]], starts[indices[i] + 1] - 1
+    keys = np.zeros(first.size, dtype=np.uint64)
+    for i in range(first.size):
+        begin, end = starts[first[i]], starts[first[i] + 1] - 1
         for k in range(8):
             byte = np.uint64(text[begin + k]) if begin + k < end else np.uint64(0)
             keys[i] = (keys[i] << np.uint64(8)) | byte
@@ -176,18 +174,18 @@ def _sort_ties(
     keys: NDArray[np.uint64],
     text: NDArray[np.uint8],
     starts: NDArray[np.int64],
-    indices: NDArray[np.int64],
+    first: NDArray[np.int64],
     order: NDArray[np.int64],
 ) -> None:
     """Sort words with equal keys by all of their bytes."""
     # Invariant: order[:low] is final. Words low, ..., high - 1 share their first eight bytes.
     low = 0
-    while low < indices.size:
+    while low < first.size:
         high = low + 1
-        while high < indices.size and keys[high] == keys[low]:
+        while high < first.size and keys[high] == keys[low]:
             high += 1
         if high > low + 1:
-            run = _merge_sort(text, starts, indices, order[low:high].copy())
+            run = _merge_sort(text, starts, first, order[low:high].copy())
             for i in range(run.size):  # a slice assignment takes seconds to compile
                 order[low + i] = run[i]
         low = high
@@ -195,9 +193,9 @@ def _sort_ties(
 
 @compiled
 def _merge_sort(
-    text: NDArray[np.uint8], starts: NDArray[np.int64], indices: NDArray[np.int64], order: NDArray[np.int64]
+    text: NDArray[np.uint8], starts: NDArray[np.int64], first: NDArray[np.int64], order: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return ``order`` sorted by the bytes of the words ``indices[order]``, by a merge sort."""
+    """Return ``order`` sorted by the bytes of the words ``first[order]``, by a merge sort."""
     # Invariant: every slice order[low : low + width] is sorted. Each of log2(n) rounds merges pairs of slices into
     # `scratch` with at most n comparisons.
     scratch = np.empty_like(order)
@@ -209,7 +207,7 @@ def _merge_sort(
             for out in range(low, end):
                 takes_left = bool(j == end)
                 if i < middle and j < end:
-                    a, b = indices[order[i]], indices[order[j]]
+                    a, b = first[order[i]], first[order[j]]
                     takes_left = bool(
                         compare_slices(text, starts[a], starts[a + 1] - 1, text, starts[b], starts[b + 1] - 1) < 0
                     )

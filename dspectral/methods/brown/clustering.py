@@ -37,8 +37,7 @@ class SpectralBrownClustering(RunPlanMixin, BaseEstimator):
 
     Words are represented by singular vectors of their scaled neighbor counts. A windowed agglomeration merges them into
     ``n_clusters`` clusters. Exchange sweeps then move single words to the cluster that maximizes the mutual information
-    of adjacent clusters. A tree, which merges clusters at the smallest loss of mutual information, defines the bit
-    strings.
+    of adjacent clusters. A tree of the merges that lose the least information defines the bit strings.
 
     Parameters
     ----------

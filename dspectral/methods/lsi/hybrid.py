@@ -370,8 +370,7 @@ class HybridLSI(TopTermsMixin, RowTransformer, BaseEstimator):
         Raises
         ------
         ValueError
-            If alpha or beta is out of its bounds or has no similarity, or a similarity has the wrong shape or is not
-            symmetric.
+            If alpha or beta is out of bounds or lacks a similarity, or a similarity has a wrong shape or is asymmetric.
         """
         self.random_state_ = resolve_seed(self.random_state)
         rows: CheckedRows = validate_rows(self, X, reset=True)

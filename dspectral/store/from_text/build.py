@@ -83,8 +83,7 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
     encoding : str, optional
         Encoding of the files, such as "latin-1" or "utf-16"; by default UTF-8. Parquet files are always UTF-8.
     delimiter : str, optional
-        Field delimiter of csv files; by default the one of comma, semicolon, tab and bar for which the header has
-        ``field``.
+        Field delimiter of csv files; by default comma, semicolon, tab or bar, whichever gives ``field`` in the header.
     hashing : NgramHashing or HashingSettings, optional
         Settings of the hashing; by default the default settings, unless ``vocabulary`` is given.
     vocabulary : VocabularySettings, optional
@@ -97,8 +96,7 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
         Maximum bytes of a document after decompression. A whole record may have twice as many, or 4 MiB.
     long_documents : {"error", "skip", "truncate"}, default="error"
         Treatment of longer documents: an error, an empty document, or a prefix. A warning and the provenance contain
-        their number. Records that are too long can be skipped but not truncated; in a csv file they are always an
-        error.
+        their number. Whole records can be skipped but not truncated; in a csv file they are always an error.
     missing : {"error", "empty", "skip"}, optional
         Treatment of missing texts (null, NaN, or a jsonl record without the field): an error, an empty document (the
         default with ``errors="replace"``), or no document. An empty cell of csv and tsv is an empty text; with "skip"
