@@ -38,10 +38,10 @@ def draw_sequences(
     return ids[order].astype(np.int32), states[order].astype(np.int32), offsets
 
 
-def draw_columns(cumulative: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+def draw_columns(cdf: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw a column for each row of cumulative probabilities."""
     # Scaling by the last sum handles its rounding error.
-    columns = np.sum(cumulative < rng.random((len(cumulative), 1)) * cumulative[:, -1:], axis=1)
+    columns = np.sum(cdf < rng.random((len(cdf), 1)) * cdf[:, -1:], axis=1)
     return np.asarray(columns, dtype=np.int64)
 
 

@@ -244,12 +244,12 @@ def _merge_rare(corpus: HoldsSentences, n_types: int) -> TokenCorpus:
     """Return a corpus of the ``n_types`` most frequent types; rarer ones become type 0."""
     counts = np.array(corpus.counts[:n_types], dtype=np.int64)
     counts[0] += int(corpus.counts[n_types:].sum())
-    read = partial(_read_merged, read=corpus.sentences.read, n_types=n_types)
+    read = partial(_read_with_rare_merged, read=corpus.sentences.read, n_types=n_types)
     location = getattr(corpus, "location", None)
     return TokenCorpus(list(corpus.words[:n_types]), counts, corpus.sentences._replace(read=read), location)
 
 
-def _read_merged(item: object, *, read: Callable[[object], Sentences], n_types: int) -> Sentences:
+def _read_with_rare_merged(item: object, *, read: Callable[[object], Sentences], n_types: int) -> Sentences:
     # Applied while reading, so that another ``min_count`` needs no copy on disk.
     ids, offsets = read(item)
     return Sentences(np.where(ids < n_types, ids, np.int32(0)), offsets)

@@ -27,7 +27,7 @@ def list_languages() -> tuple[str, ...]:
 
 @cache
 def get_stop_words(language: str) -> tuple[str, ...]:
-    """Return the single words of a list: scikit-learn's of English, that of the package stop-words otherwise.
+    """Return the single words of a list: scikit-learn's for English, otherwise that of the package stop-words.
 
     >>> len(get_stop_words("english"))
     318

@@ -100,7 +100,7 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
     missing : {"error", "empty", "skip"}, optional
         Treatment of missing texts (null, NaN, or a jsonl record without the field): an error, an empty document (the
         default with ``errors="replace"``), or no document. An empty cell of csv and tsv is an empty text; with "skip"
-        it is missing. The provenance has their number, ``n_missing_texts``, and ``n_blank_lines``.
+        it is missing. The provenance records their number as ``n_missing_texts``, and ``n_blank_lines``.
     format : {"txt", "jsonl", "csv", "tsv", "parquet"}, optional
         Format of the files. By default the name's ending decides (.ndjson is jsonl, .log and .text are txt); for other
         endings, and for .txt files with ``field``, the content does.

@@ -235,7 +235,7 @@ class _RecordLines:
         self._left = 0
 
     def begin_record(self, position: str) -> None:
-        """Start the count of a record at a position."""
+        """Reset the size of the current record; it starts at a position."""
         self._position, self._left = position, self._longest.n_bytes
 
     def __iter__(self) -> Iterator[str]:
