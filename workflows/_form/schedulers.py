@@ -22,8 +22,7 @@ from .options import PACKAGE
 WAIT_SECONDS = 60
 """For the first worker of a cluster that is there already."""
 OF_SCHEDULER = {
-    # A worker gets its next block only when it is free, so that a merge that waits goes first: else each worker piles
-    # up summaries.
+    # A task that prefers no worker waits in the scheduler until one is free, so that results do not pile up.
     "distributed.scheduler.worker-saturation": 1.0,
     # A worker that is stopped would hold a run for five minutes: all of them are on this machine, and heard of twice a
     # second.
