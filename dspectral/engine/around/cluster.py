@@ -158,9 +158,7 @@ def assign_workers(client: Client, leaves: Sequence[Key]) -> dict[Key, str]:
     """
     n_threads = try_query(client, client.nthreads) or {}
     slots = [address for address in sorted(n_threads) for _ in range(n_threads[address])]
-    if len(n_threads) < 2:
-        return {}
-    return {leaf: slots[i * len(slots) // len(leaves)] for i, leaf in enumerate(leaves)}
+    return {leaf: slots[i * len(slots) // len(leaves)] for i, leaf in enumerate(leaves) if len(n_threads) > 1}
 
 
 def is_local_worker(address: str, host: str) -> bool:
