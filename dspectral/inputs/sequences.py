@@ -128,6 +128,38 @@ def is_corpus(X: object) -> bool:
     return all(hasattr(X, name) for name in ("words", "counts", "sentences"))
 
 
+def is_token_lists(X: object) -> bool:
+    """Return whether X is lists of tokens, rather than a corpus or an array of numbers."""
+    if is_corpus(X) or is_lazy(X) or is_sparse(X) or hasattr(X, "columns") or len(getattr(X, "shape", ())) > 2:
+        return False
+    return getattr(getattr(X, "dtype", None), "kind", "O") not in "biufcV"
+
+
+class ReadOnceMixin:
+    """Mixin of ``fit_transform`` for sentences, of which an iterator cannot be read twice."""
+
+    def fit_transform(self, X: Any, y: object = None, **fit_params: Any) -> Any:
+        """Fit to sentences, and return their coordinates.
+
+        Parameters
+        ----------
+        X : as for ``fit``
+            Sentences; a generator is read once.
+        y : object, optional
+            Not used, present for API consistency.
+        **fit_params : dict
+            Parameters of ``fit``.
+
+        Returns
+        -------
+        ndarray or (for lazy sentences) Dask array, shape (n_sentences, n_coordinates)
+            Coordinates, as ``transform`` returns them.
+        """
+        sentences = as_token_lists(X) if is_token_lists(X) else X
+        estimator: Any = self
+        return estimator.fit(sentences, y, **fit_params).transform(sentences)
+
+
 def as_corpus(X: HoldsSentences | TokenLists, *, min_count: int = 1) -> HoldsSentences:
     """Return X as a corpus; words that occur less than ``min_count`` times become type 0."""
     if min_count < 1:

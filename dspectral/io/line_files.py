@@ -104,7 +104,9 @@ def read_conll(
     for number, line in chain(iter_numbered_lines(path, storage_options), [(0, "")]):
         fields = line.split("\t")
         if len(fields) == 1 and not fields[0].strip():
-            word_rows = rows if 1 in (word_column, tag_column) else _drop_ranges(rows)
+            # Ranges and empty tokens are dropped.
+            keeps_all = 1 in (word_column, tag_column) or not _is_numbered(rows)
+            word_rows = rows if keeps_all else [row for row in rows if row[0].isdigit()]
             if width == _UD_COLUMNS and word_column == 1 and len(rows) > 1 and _is_numbered(rows):
                 raise ValueError(
                     f"word_column=1 of {path} has token numbers, as in Universal Dependencies, but must have words: "
@@ -144,11 +146,6 @@ def _is_numbered(rows: list[list[str]]) -> bool:
             return False
         last, stop = last + (not separator), int(rest) if separator == "-" else stop
     return stop <= last
-
-
-def _drop_ranges(rows: list[list[str]]) -> list[list[str]]:
-    """Return the rows of a sentence without ranges and empty tokens."""
-    return [row for row in rows if row[0].isdigit()] if _is_numbered(rows) else rows
 
 
 def write_brown_paths(

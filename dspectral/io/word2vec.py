@@ -267,12 +267,8 @@ def _read_binary(file: IO[bytes], path: str, n_words: int, n_dimensions: int) ->
         # Some programs write a line break after each vector.
         yield data[position:blank].lstrip(b"\n"), np.frombuffer(data, "<f4", n_dimensions, blank + 1)
         position = blank + 1 + n_bytes
-    _check_end_of_file(file, data[position:], path, n_words)
-
-
-def _check_end_of_file(file: IO[bytes], rest: bytes, path: str, n_words: int) -> None:
-    """Raise a ValueError if data follow the last word; reading to EOF also verifies a compressed file."""
-    while rest or (rest := file.read(READ_BYTES)):
+    rest = data[position:]
+    while rest or (rest := file.read(READ_BYTES)):  # reading to EOF also verifies a compressed file
         if rest.strip():
             raise ValueError(f"{path} has more than {n_words} words, the number in its header: correct the header")
         rest = b""

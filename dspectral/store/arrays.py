@@ -55,16 +55,16 @@ UNFINISHED = "dspectral_unfinished"
 
 def write_array(store: Files, path: str, values: NDArray[Any]) -> None:
     """Write a one-dimensional array, compressed, with a CRC-32C checksum per chunk. Shapes: `values` (n,)."""
+
+    def write() -> None:
+        files = _call_off_main_thread(encode_array, values, n_bytes=values.nbytes)
+        store.make_groups(path)
+        if store.has_key(f"{path}/{METADATA}"):  # left by an interrupted write
+            sync(store.delete_dir(path))
+        store.write_files({f"{path}/{name}": content for name, content in files.items()})
+
     with annotate_disk_full(f"{store}/{path}"):
-        retry(_write_array, store, path, values, description=f"writing {path} of {store}")
-
-
-def _write_array(store: Files, path: str, values: NDArray[Any]) -> None:
-    files = _call_off_main_thread(encode_array, values, n_bytes=values.nbytes)
-    store.make_groups(path)
-    if store.has_key(f"{path}/{METADATA}"):  # left by an interrupted write
-        sync(store.delete_dir(path))
-    store.write_files({f"{path}/{name}": content for name, content in files.items()})
+        retry(write, description=f"writing {path} of {store}")
 
 
 def _call_off_main_thread(function: Callable[..., R], *arguments: Any, n_bytes: int) -> R:

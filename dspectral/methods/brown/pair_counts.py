@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.types import CSRRows, Doubles, Int32s, Int64s
+from dspectral.types import CSRRows, Doubles, Int64s
 
 
 class PairBlock(NamedTuple):
@@ -144,10 +144,9 @@ def _iter_reordered(pairs: AdjacentCounts, order: Int64s) -> Iterator[PairBlock]
         selected_types = order[start:stop]
         # Select from the rows of the block followed by the rows read first.
         rows = np.where(is_kept[start:stop], selected_types - block.first, n + positions[selected_types])
-        after, before = (
-            _renumber_columns(sparse.csr_array(_stack_rows([own, other])[rows]), new_ids, len(order))
-            for own, other in zip(block[1:], halves, strict=True)
-        )
+        sides = [_stack_rows([own, other])[rows] for own, other in zip(block[1:], halves, strict=True)]
+        shape = (len(rows), len(order))
+        after, before = (sparse.csr_array((a.data, new_ids[a.indices], a.indptr), shape=shape) for a in sides)
         before.sort_indices()  # like a transpose
         yield PairBlock(start, after, before)
         start = stop
@@ -158,10 +157,6 @@ def _select_rows(block: PairBlock, type_ids: Int64s) -> tuple[Int64s, CSRRows, C
     rows = type_ids - block.first
     rows = rows[(rows >= 0) & (rows < block.after.shape[0])]
     return rows + block.first, block.after[rows], block.before[rows]
-
-
-def _renumber_columns(rows: CSRRows, new_ids: Int32s, n_types: int) -> CSRRows:
-    return sparse.csr_array((rows.data, new_ids[rows.indices], rows.indptr), shape=(rows.shape[0], n_types))
 
 
 def _write_block(path: Path, block: PairBlock) -> tuple[Path, int]:

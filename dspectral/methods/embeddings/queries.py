@@ -15,6 +15,7 @@ from dspectral.engine import collect_rows, map_rows
 from dspectral.inputs.rows import LazyOutputMixin
 from dspectral.inputs.sequences import (
     HoldsSentences,
+    ReadOnceMixin,
     TokenLists,
     as_token_lists,
     encode_sentences,
@@ -80,7 +81,7 @@ _REQUIRED: Any = object()
 """Sentinel: a missing word raises KeyError."""
 
 
-class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class WordQueries(LazyOutputMixin, ReadOnceMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Mixin of queries that need ``words_`` and ``vectors_``."""
 
     words_: list[str]

@@ -2,7 +2,7 @@
 
 import warnings
 from functools import partial
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from dspectral.decomposition.spectrum import (
 )
 from dspectral.engine import collect_rows, count_as_pass, expect_passes, map_rows, summarize, tracked_fit
 from dspectral.inputs.rows import RunPlanMixin
-from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, as_token_lists, is_corpus
+from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.embeddings.queries import WordQueries
@@ -243,25 +243,6 @@ class WordEmbedding(RunPlanMixin, WordQueries, BaseEstimator):
         self.n_passes_ = result.n_passes + 1
         self.words_, self.word_counts_ = list(corpus.words), corpus.counts
         return self
-
-    def fit_transform(self, X: HoldsSentences | TokenLists, y: object = None) -> Any:
-        """Fit to sentences and return the mean vector of the words of each sentence.
-
-        Parameters
-        ----------
-        X : Corpus, or iterable of token lists
-            Sentences; a generator is read once.
-        y : object, optional
-            Not used, present for API consistency.
-
-        Returns
-        -------
-        ndarray of float32, or (for a corpus in a store) Dask array, shape (n_sentences, n_components)
-            Mean vectors, as :meth:`transform` returns them.
-        """
-        # A list: a generator could not be read twice.
-        sentences = X if is_corpus(X) else as_token_lists(cast("TokenLists", X))
-        return self.fit(sentences).transform(sentences)
 
     def _check_parameters(self) -> EmbeddingRecipe:
         """Validate the parameters and return the recipe."""

@@ -14,6 +14,7 @@ from dspectral.inputs.sequences import (
     as_token_lists,
     encode_sentences,
     is_corpus,
+    is_token_lists,
 )
 from dspectral.methods.tmpca.nodes import Trees
 from dspectral.types import RARE, Documents, FloatArray, RowsLike, Sentences, is_sparse
@@ -58,13 +59,6 @@ class Stream(NamedTuple):
         width: int = self.trees.arity**level
         full = n_trees * (self.trees.length // width)
         return full if self.n_tokens is None else min(full, self.n_tokens // width + n_trees)
-
-
-def is_token_lists(X: object) -> bool:
-    """Return whether X is lists of tokens, rather than a corpus or an array of numbers."""
-    if is_corpus(X) or is_lazy(X) or is_sparse(X) or hasattr(X, "columns") or len(getattr(X, "shape", ())) > 2:
-        return False
-    return getattr(getattr(X, "dtype", None), "kind", "O") not in "biufcV"
 
 
 def make_stream(X: SentencesLike, settings: TreeSettings) -> Stream:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import map_rows, tracked_fit
 from dspectral.inputs.rows import LazyOutputMixin, RunPlanMixin
-from dspectral.inputs.sequences import TokenLists, as_token_lists
+from dspectral.inputs.sequences import ReadOnceMixin, TokenLists, is_token_lists
 from dspectral.inputs.texts import clone_with_shared
 from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.methods.tmpca.levels import LevelSettings, count_levels, find_levels
@@ -20,7 +20,6 @@ from dspectral.methods.tmpca.streams import (
     TreeSettings,
     WordVectors,
     encode_lists,
-    is_token_lists,
     make_stream,
 )
 from dspectral.parameters import check_flag, check_integer, check_option
@@ -38,7 +37,9 @@ from dspectral.types import CheckpointPath
     }
 )
 @register_class
-class TreePCA(RunPlanMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class TreePCA(
+    RunPlanMixin, LazyOutputMixin, ReadOnceMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Tree-structured multilinear principal component analysis (TMPCA) of sequences of vectors.
 
     A sentence is a sequence of N = P^L vectors. Each of L levels concatenates P neighbors and projects them on their
@@ -181,26 +182,6 @@ class TreePCA(RunPlanMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, Tr
         self.explained_variance_ratio_ = self.explained_variance_ / np.where(totals > 0, totals, 1.0)[:, None]
         self.n_sentences_ = levels[-1].n_rows
         return self
-
-    def fit_transform(self, X: SentencesLike, y: object = None, **fit_params: Any) -> Any:
-        """Fit, and return the encoding of each sentence.
-
-        Parameters
-        ----------
-        X : Corpus, token lists, or ndarray or Dask array of shape (n, length, n_dimensions)
-            Sentences as for :meth:`fit`; a generator is read once.
-        y : object, optional
-            Not used, present for API consistency.
-        **fit_params : dict
-            Ignored.
-
-        Returns
-        -------
-        ndarray or (for a Dask array or a Corpus) Dask array, shape (n, n_components), or as ``output`` selects
-            As :meth:`transform` returns it.
-        """
-        X = as_token_lists(cast("TokenLists", X)) if is_token_lists(X) else X
-        return self.fit(X, y).transform(X)
 
     def transform(self, X: SentencesLike) -> Any:
         """Return the encoding of each sentence, as ``output`` selects it.

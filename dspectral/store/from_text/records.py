@@ -220,16 +220,13 @@ def is_blank(record: list[str], n_columns: int) -> bool:
     return not record or (n_columns != 1 and len(record) == 1 and not record[0].strip())
 
 
-def _split_csv_lines(data: bytes) -> io.StringIO:
-    """Return an iterator over the lines of a chunk; lone CR are line ends only if there are any."""
-    return io.StringIO(data.decode(), newline="" if count_lone_returns(data) else "\n")
-
-
 class _RecordLines:
     """Iterator over lines that raises an error if one record exceeds the size limit."""
 
     def __init__(self, chunks: Iterable[LineChunk], size_limit: DocumentSizeLimit) -> None:
-        self._lines = (line for chunk in chunks for line in _split_csv_lines(chunk.data))
+        # Lone CR are line ends only if there are any.
+        newlines = ((chunk.data.decode(), "" if count_lone_returns(chunk.data) else "\n") for chunk in chunks)
+        self._lines = (line for text, newline in newlines for line in io.StringIO(text, newline=newline))
         self._longest = size_limit
         self._position = ""
         self._left = 0

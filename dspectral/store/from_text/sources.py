@@ -76,8 +76,15 @@ def find_files(
         files = {name: infos[name] for name in sorted(infos) if infos[name]["type"] == "file"}
         if not files:
             raise FileNotFoundError(f"no file matches {source!s:.300}: check the pattern")
+    # URLs are independent of the working directory.
+    make_url = str if is_local(file_system) else file_system.unstrip_protocol
     return [
-        (_make_url(file_system, name, source), name, info["size"], get_fingerprint(file_system, name, info))
+        (
+            source if "::" in source else str(make_url(name)),
+            name,
+            info["size"],
+            get_fingerprint(file_system, name, info),
+        )
         for name, info in files.items()
     ]
 
@@ -144,13 +151,6 @@ def _select_in_folder(
         f"no file in the folder {source} is {kind}: {inside}; use field= for records, unit='line' with the pattern "
         f"{folder}/* for any text, format= for files of one format, or {folder}/**/*.txt for files in its folders"
     )
-
-
-def _make_url(file_system: fsspec.AbstractFileSystem, path: str, source: str) -> str:
-    """Return a path or URL that is independent of the working directory."""
-    if "::" in source:
-        return source
-    return str(path if is_local(file_system) else file_system.unstrip_protocol(path))
 
 
 DELIMITERS = (",", ";", "\t", "|")

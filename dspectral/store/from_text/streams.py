@@ -44,17 +44,17 @@ def get_fingerprint(file_system: fsspec.AbstractFileSystem, path: str, info: dic
 
 def get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
     """Return the current fingerprint of a file, ignoring cached listings."""
-    return retry(_get_current_fingerprint, url, options, description=f"looking at {without_secrets(url)}")
 
+    def read() -> str:
+        file_system, path = fsspec.url_to_fs(url, **options)
+        file_system.invalidate_cache()
+        try:
+            return get_fingerprint(file_system, path)
+        except FileNotFoundError as error:
+            raise_if_exists(file_system, path, error)
+            raise
 
-def _get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
-    file_system, path = fsspec.url_to_fs(url, **options)
-    file_system.invalidate_cache()
-    try:
-        return get_fingerprint(file_system, path)
-    except FileNotFoundError as error:
-        raise_if_exists(file_system, path, error)
-        raise
+    return retry(read, description=f"looking at {without_secrets(url)}")
 
 
 def raise_if_exists(file_system: fsspec.AbstractFileSystem, path: str, error: Exception | None = None) -> None:
