@@ -1,5 +1,6 @@
 """Components, certificates, growing and parameters of the estimators: those of scikit-learn, for rows of every kind."""
 
+import itertools
 import warnings
 
 import dask
@@ -313,6 +314,18 @@ def test_what_is_found_is_orthonormal_and_from_below_and_within_the_certificate(
     assert truth[0] - values[0] <= certificate.absolute + rounding
     assert certificate.relative == pytest.approx(certificate.absolute / found.energy_)
     assert 0 <= found.explained_variance_ratio_.sum() <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("solver", ["krylov", "nystrom"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_values_of_orthonormal_rows_do_not_exceed_one(solver, dtype, kind):
+    for seed, n_passes in itertools.product(range(3), (2, 3, 6)):
+        rows = np.linalg.qr(np.random.default_rng(seed).standard_normal((206, 194)))[0].T.astype(dtype)
+        model = TruncatedSVD(8, solver=solver, n_passes=n_passes, random_state=seed).fit(kind(rows))
+        assert model.singular_values_.max() <= 1.0 + 64.0 * np.finfo(np.float32).eps
+        if solver == "krylov":
+            assert model.singular_values_.min() >= 0.9
 
 
 @pytest.mark.parametrize("face", [SketchedPCA, TruncatedSVD])
