@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.special import gammaincinv
 
 from dspectral.linalg.dense import (
@@ -43,8 +43,6 @@ MIN_SPREAD = 1e-4
 """Ratio to the largest value below which squares of an approximation are computed from its rows."""
 MAX_CANCELLATION = 1e-2
 """Length of a remainder outside the basis, relative to its product, below which it is made orthogonal again."""
-MAX_AMPLIFIED_ROUNDING = 1e-6
-"""Ratio of amplified rounding to the largest value above which an eigenpair of the small problem is left out."""
 GRID_RATIO = 1.1
 """Ratio of successive interval ends; a fixed grid, so that the number of random bounds is known."""
 
@@ -333,7 +331,7 @@ def _best_approximation(parts: tuple[FloatArray, ...], columns: tuple[tuple[Doub
                 rows += part[panel] @ weight
             own_products += rows.T @ rows
         squares[np.ix_(small, small)] = own_products
-    stable = are_stable(projected, squares, values)
+    stable = are_stable(projected, squares, values, parts[0].dtype)
     values, vectors, root, squares = values[stable], vectors[:, stable], root[:, stable], squares[stable][:, stable]
     scales, (values, rotation) = 1.0 / np.sqrt(values), leading_eigenpairs(squares, parts[0].dtype)
     # The singular vector x is ``M T z / value`` with ``z = V w sqrt(value / v)`` for an eigenvector w. Rounding E of
@@ -344,14 +342,15 @@ def _best_approximation(parts: tuple[FloatArray, ...], columns: tuple[tuple[Doub
     return Approximation(values, root @ rotation, parts, np.maximum.accumulate(factors))
 
 
-def are_stable(projected: Doubles, squares: Doubles, values: Doubles) -> NDArray[np.bool_]:
+def are_stable(projected: Doubles, squares: Doubles, values: Doubles, dtype: DTypeLike) -> NDArray[np.bool_]:
     """Return which eigenpairs (v, z) of ``K'C K`` rounding leaves fit for a Nystrom approximation.
 
-    The asymmetry of ``K'C K`` has the size of its rounding E, which adds up to ``|E| |C K z|^2 / v^2`` to the values.
-    Shapes: `projected` (r, r), `squares` (m, m): inner products of the rows ``C K z / sqrt(v)``, `values` (m,).
+    The asymmetry of ``K'C K`` has the size of its rounding E, which adds up to ``|E| |C K z|^2 / v^2`` to the values:
+    at most the root of eps, relative to the largest. Shapes: `projected` (r, r), `values` (m,), `squares` (m, m):
+    inner products of the rows ``C K z / sqrt(v)``.
     """
     rounding = np.linalg.norm(projected - projected.T)
-    return np.asarray(rounding * squares.diagonal() <= MAX_AMPLIFIED_ROUNDING * values[:1] * values)
+    return np.asarray(rounding * squares.diagonal() <= math.sqrt(np.finfo(dtype).eps) * values[:1] * values)
 
 
 def _assemble_blocks(columns: tuple[tuple[Doubles, ...], ...], parts: tuple[FloatArray, ...]) -> Doubles:
