@@ -2,12 +2,11 @@
 
 import json
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dspectral.store.from_text.counting import _merge_and_filter
+from dspectral.store.from_text.counting import merge_partition
 from dspectral.store.location import Location
 from dspectral.store.vocabulary import (
     Vocabulary,
@@ -47,7 +46,7 @@ def test_parts_of_any_number_of_blocks_merge_to_the_table_of_all(blocks):
         read = "dspectral.store.from_text.counting.read_array"
         patch.setattr(read, lambda where, path: packed[path.partition("/")[0]])
         where = Location("memory://not-read")
-        merged = _merge_and_filter(0, location=where, names=list(packed), limits=(0, np.inf))
+        merged = merge_partition(0, location=where, names=list(packed))
     assert as_lists(merged) == as_lists(table_of([text for texts in blocks for text in texts]))
 
 
