@@ -193,8 +193,8 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10, *, words: float | No
     Raises
     ------
     ValueError
-        If a row number is out of range, the rows do not determine how to count a text, a point has another length, or
-        ``words`` is above 0 without counts.
+        If a row number is out of range, a text is given but the rows have no settings to count it with, a point has
+        another length, or ``words`` is above 0 without counts.
 
     Notes
     -----

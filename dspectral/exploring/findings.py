@@ -21,7 +21,7 @@ class Stage(NamedTuple):
 
     name: str
     reads: str
-    passes: int
+    n_passes: int
     seconds: float
 
 
@@ -33,16 +33,16 @@ class StageTimer:
         self._callback: StageCallback = callback or nullcontext
 
     @contextmanager
-    def measure(self, name: str, reads: str, passes: int = 1) -> Iterator[None]:
+    def measure(self, name: str, reads: str, n_passes: int = 1) -> Iterator[None]:
         """Time the body of a ``with`` statement; a stage that raises is not recorded."""
         start = time.perf_counter()
         with self._callback(name):
             yield
-        self.finished.append(Stage(name, reads, passes, time.perf_counter() - start))
+        self.finished.append(Stage(name, reads, n_passes, time.perf_counter() - start))
 
-    def set_passes(self, passes: int) -> None:
+    def set_passes(self, n_passes: int) -> None:
         """Set the passes of the last stage."""
-        self.finished[-1] = self.finished[-1]._replace(passes=passes)
+        self.finished[-1] = self.finished[-1]._replace(n_passes=n_passes)
 
 
 class Sizes(NamedTuple):

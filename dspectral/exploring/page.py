@@ -206,7 +206,7 @@ class Exploration:
         size = self.size
         n_bytes = "" if size["bytes"] is None else f" ({format_size(size['bytes'])})"
         n_text_reads, n_token_reads, n_count_reads = (
-            sum(stage.passes for stage in self.stages if stage.reads == reads) for reads in (TEXT, TOKENS, ROWS)
+            sum(stage.n_passes for stage in self.stages if stage.reads == reads) for reads in (TEXT, TOKENS, ROWS)
         )
         memory = f", peak memory {format_size(self.peak_memory_bytes)}" if self.peak_memory_bytes else ""
         return (

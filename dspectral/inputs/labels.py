@@ -95,7 +95,8 @@ def encode_label_lists(
     """Return lists of labels as an indicator (n, L), and the labels (L,); any other y unchanged, and None.
 
     For given `classes`, documents with other labels get a one in an additional last column. With
-    `allow_column`, lists of one label each are a column (n, 1) of classes, unchanged, unless y is a Series.
+    `allow_column`, a y whose lists all have one label is returned unchanged, as a column (n, 1) of classes, unless it
+    is a Series.
     """
     is_column = getattr(y, "ndim", 0) == 1 and getattr(getattr(y, "dtype", None), "kind", "") == "O"
     documents = y.tolist() if is_column else y
@@ -231,9 +232,8 @@ def pair_with_labels(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) 
     label_matrix = as_label_matrix(label_matrix)
     if label_matrix.dtype.kind not in "biuf":
         raise ValueError(
-            f"Unknown label type: y has {label_matrix.dtype}, but must be a matrix of numbers or lists of labels: "
-            "split a "
-            'column by y.str.split(";")'
+            f"Unknown label type: y has dtype {label_matrix.dtype}, but must be a numeric matrix or lists of labels: "
+            'split a column of strings by y.str.split(";")'
         )
     if len(label_matrix.shape) != 2:
         raise ValueError(

@@ -120,40 +120,40 @@ def parse_lines(
     text = np.frombuffer(data if data.endswith(b"\n") or not data else data + b"\n", dtype=np.uint8)
     # Each pair has a colon, and each label is followed by a comma or a line break: this bounds the arrays.
     n_lines, n_pairs = int(np.sum(text == NEWLINE)), int(np.sum(text == COLON))
-    n_names = n_lines + int(np.sum(text == COMMA))
+    n_label_ids = n_lines + int(np.sum(text == COMMA))
     columns, values = np.empty(n_pairs, dtype=np.int64), np.empty(n_pairs)
-    names = np.empty(n_names, dtype=np.int64)
+    label_ids = np.empty(n_label_ids, dtype=np.int64)
     indptr, label_indptr = np.zeros(n_lines + 1, dtype=np.int64), np.zeros(n_lines + 1, dtype=np.int64)
     lines = np.zeros(n_lines, dtype=np.int64)
-    code, line, n_rows = _parse(text, columns, values, indptr, names, label_indptr, lines, first_column, skip_empty)
+    code, line, n_rows = _parse(text, columns, values, indptr, label_ids, label_indptr, lines, first_column, skip_empty)
     if code:
         raise ValueError(f"{chunk.describe_line(line)}: {ERRORS[code]}")
     indptr, label_indptr = indptr[: n_rows + 1], label_indptr[: n_rows + 1]
-    columns, values, names = columns[: indptr[-1]], values[: indptr[-1]], names[: label_indptr[-1]]
-    _map_classes(chunk, names, lines, label_indptr, allow_signed_classes=skip_empty)
+    columns, values, label_ids = columns[: indptr[-1]], values[: indptr[-1]], label_ids[: label_indptr[-1]]
+    _map_classes(chunk, label_ids, lines, label_indptr, allow_signed_classes=skip_empty)
     _check_width(chunk, columns, lines, indptr, n_columns, "column", first_column)
-    _check_width(chunk, names, lines, label_indptr, n_labels, "label", 0)
+    _check_width(chunk, label_ids, lines, label_indptr, n_labels, "label", 0)
     rows = _build_csr(values, columns, indptr, n_columns)
     rows.data = to_stored_dtype(rows.data, chunk.describe_position(0))
     rows.eliminate_zeros()  # a zero entry only marks a document without entries
-    labels = _build_csr(np.ones(len(names), dtype=np.float32), names, label_indptr, n_labels)
+    labels = _build_csr(np.ones(len(label_ids), dtype=np.float32), label_ids, label_indptr, n_labels)
     # Duplicate labels were summed; the indicator is 1.
     labels.data[:] = 1
     return ParsedLines(rows, labels)
 
 
 def _map_classes(
-    chunk: LineChunk, names: Numbers, lines: Numbers, indptr: Numbers, *, allow_signed_classes: bool
+    chunk: LineChunk, label_ids: Numbers, lines: Numbers, indptr: Numbers, *, allow_signed_classes: bool
 ) -> None:
     """Map the classes -1 and +1 to the labels 0 and 1; raise a ValueError for -1 with other labels."""
-    if names.min(initial=0) == 0:
+    if label_ids.min(initial=0) == 0:
         return
-    wrong = np.flatnonzero(np.abs(names) != 1 if allow_signed_classes else names < 0)
+    wrong = np.flatnonzero(np.abs(label_ids) != 1 if allow_signed_classes else label_ids < 0)
     if len(wrong):
         line = int(lines[np.searchsorted(indptr, wrong[0], side="right") - 1])
-        detail = f": label {names[wrong[0]]} in a file with labels of -1" if allow_signed_classes else ""
+        detail = f": label {label_ids[wrong[0]]} in a file with labels of -1" if allow_signed_classes else ""
         raise ValueError(f"{chunk.describe_line(line)}: {ERRORS[1]}{detail}")
-    names[names < 0] = 0
+    label_ids[label_ids < 0] = 0
 
 
 def _check_width(
@@ -181,7 +181,7 @@ def _parse(
     columns: Numbers,
     values: NDArray[np.float64],
     indptr: Numbers,
-    names: Numbers,
+    label_ids: Numbers,
     label_indptr: Numbers,
     lines: Numbers,
     first_column: int,
@@ -192,31 +192,31 @@ def _parse(
     Invariant: ``position`` is the start of line ``line``, and rows before ``row`` are complete. Cost: one read per
     byte, two for a column at the start of a line without labels.
     """
-    position, line, row, n_pairs, n_names = 0, 0, 0, 0, 0
+    position, line, row, n_pairs, n_label_ids = 0, 0, 0, 0, 0
     while position < text.size:
-        before = n_pairs + n_names
-        code, position, n_names = _read_labels(text, position, names, n_names)
+        before = n_pairs + n_label_ids
+        code, position, n_label_ids = _read_labels(text, position, label_ids, n_label_ids)
         if code == 0:
             code, position, n_pairs = _read_pairs(text, position, columns, values, n_pairs, first_column)
         if code:
             return code, line, row
-        if n_pairs + n_names > before or not skip_empty:
+        if n_pairs + n_label_ids > before or not skip_empty:
             lines[row] = line
             row += 1
-            indptr[row], label_indptr[row] = n_pairs, n_names
+            indptr[row], label_indptr[row] = n_pairs, n_label_ids
         line += 1
     return 0, 0, row
 
 
 @compiled
-def _read_labels(text: Text, position: int, names: Numbers, n_names: int) -> tuple[int, int, int]:
+def _read_labels(text: Text, position: int, label_ids: Numbers, n_label_ids: int) -> tuple[int, int, int]:
     """Read comma-separated labels, if the line has any; return error code, next position and number of labels."""
-    # Invariant: names[first:n_names] are the labels of this line before `position`. Returning `start` and `first`
-    # discards them, and the line is parsed as pairs.
+    # Invariant: label_ids[first:n_label_ids] are the labels of this line before `position`. Returning `start` and
+    # `first` discards them, and the line is parsed as pairs.
     start = position
     if is_separator(text[position]) or text[position] == HASH:
-        return 0, position, n_names
-    first = n_names
+        return 0, position, n_label_ids
+    first = n_label_ids
     while True:
         negative = text[position] == MINUS
         position += int(negative or text[position] == PLUS)
@@ -226,19 +226,19 @@ def _read_labels(text: Text, position: int, names: Numbers, n_names: int) -> tup
         if negative and number != 1:
             return 1, start, first
         if text[position] == COLON:
-            return (0, start, first) if n_names == first else (1, start, first)
+            return (0, start, first) if n_label_ids == first else (1, start, first)
         if text[position] == POINT:  # 1.0 is accepted as an integer
             position += 1
             while text[position] == 48:
                 position += 1
         if number >= MAX_COLUMNS:
             return 6, start, first
-        names[n_names] = -1 if negative else number
-        n_names += 1
+        label_ids[n_label_ids] = -1 if negative else number
+        n_label_ids += 1
         if text[position] != COMMA:
             break
         position += 1
-    return (0 if is_separator(text[position]) else 1), position, n_names
+    return (0 if is_separator(text[position]) else 1), position, n_label_ids
 
 
 @compiled

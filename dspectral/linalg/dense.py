@@ -126,7 +126,7 @@ def sum_rounding_bound(n_terms: int, energy: float) -> float:
 
 
 def product_rounding_bound(n_terms: int, energy: float, dtype: DTypeLike) -> float:
-    """Bound the rounding of products with a Gram matrix of n rows that are computed and summed in `dtype`.
+    """Bound the rounding of products with the Gram matrix of `n_terms` rows, computed and summed in `dtype`.
 
     In single precision a sum has at most as many terms as a panel of a block has rows.
     """

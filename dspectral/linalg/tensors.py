@@ -65,7 +65,7 @@ def _run_sweeps(work: Doubles, Ut: Doubles, tolerance: float, max_sweeps: int) -
 
 @compiled
 def _find_rotation(work: Doubles, p: int, q: int) -> tuple[float, float]:
-    """Return cosine and sine of the rotation of a plane that minimizes the sum of squares off the diagonals.
+    """Return cosine and sine of the Jacobi rotation that minimizes the sum of squared off-diagonal entries.
 
     The angle is that of the leading eigenvector of the 2 x 2 matrix of sums over m of ``h h'`` with
     ``h = (M_pp - M_qq, 2 M_pq)`` (Cardoso and Souloumiac, section 3).

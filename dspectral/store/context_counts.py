@@ -181,7 +181,7 @@ def _merge_row_block(
     coding, row = ByteCoding.from_weights(weights), RowSums.allocate(writer.n_columns)
     total = np.empty(0), np.empty(0, dtype=np.int32), np.zeros(n_rows + 1, dtype=np.int64)
     # Invariant: `total` is the sum over all previous block groups. Two neighboring groups have more packed counts than
-    # the total has entries, so adding the total to each group costs at most a few times their reading.
+    # the total has entries, so adding the total to each group costs at most a few times as much as reading it.
     for first, last in split_by_size(chunk_ranges[:, 3], max(max_entries, capacity)):
         packed_rows, starts = _read_block_group(writer, first, chunk_ranges[first:last])
         total = sum_packed_rows(total, packed_rows, starts, coding, capacity, row)

@@ -65,7 +65,7 @@ def check_clean(clean: Collection[str] | bool) -> list[CleanRule]:
 
 
 def mask_parts(documents: Documents, rules: Collection[str]) -> Documents:
-    r"""Replace the parts of documents that match rules by the masks of the rules, and blanks up to the same length.
+    r"""Replace each match of a rule by the rule's mask, padded with blanks to the length of the match.
 
     >>> tweets = Documents.from_strings(["RT @anna: see https://a.b/c?d=1 and mail b.c@d.org"])
     >>> documents = mask_parts(tweets, CLEAN_RULES)

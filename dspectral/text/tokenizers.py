@@ -175,7 +175,7 @@ def tokenizer_to_record(tokenizer: Tokenizer | str) -> Any:
 
 
 def tokenizer_from_record(record: Any) -> Tokenizer | None:
-    """Return the tokenizer of a JSON record, without its function, or None."""
+    """Return the tokenizer that a JSON record names, without loading its function; None for null."""
     name = record["name"] if is_record(record) else record
     if name is not None and not isinstance(name, str):
         raise TypeError(f"the file has the tokenizer {record!r:.60}, but it must be a name")

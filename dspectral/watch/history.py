@@ -65,7 +65,7 @@ class Phase(NamedTuple):
         return self.done / max(self.total, 1)
 
     def get_speed(self, n: int | None) -> float:
-        """Return how many of ``n`` rows or bytes are processed per second; 0 if unknown."""
+        """Return the rows or bytes processed per second, of ``n`` in total; 0 if unknown."""
         return (n or 0) * max(0, self.done - self.n_kept) / max(self.total, 1) / max(self.seconds, 1e-9)
 
 

@@ -123,7 +123,7 @@ class PassMonitor:
             WATCHED_INTERVAL if current_context().counts_blocks else UNWATCHED_INTERVAL, self._first / 4
         )
         self.groups = (pass_info.block_group, *pass_info.merge_groups)
-        self.max_memory_share: WorkerState | None = None
+        self.fullest_worker: WorkerState | None = None
         self._answered = self._moved = self._why_since = clock()
         self._state: ClusterState | None = None
         self._silence, self.why, self._next = "", "", self._first
@@ -163,8 +163,8 @@ class PassMonitor:
         before, self._state = self._state, state
         if before is None or _get_progress_marks(before) != _get_progress_marks(state):
             self._moved, self._next, self.why = self._answered, self._first, ""
-        limited = [worker for worker in (self.max_memory_share, *state.workers) if worker and worker.limit]
-        self.max_memory_share = max(limited, key=lambda worker: worker.held / worker.limit, default=None)
+        limited = [worker for worker in (self.fullest_worker, *state.workers) if worker and worker.limit]
+        self.fullest_worker = max(limited, key=lambda worker: worker.held / worker.limit, default=None)
         self._emit_messages()
         # Results on a worker that died or left are computed again.
         if before is not None:
@@ -296,7 +296,7 @@ def compute_on_cluster(client: Client, pass_info: PassStarted, graph: Any, keys:
     except (concurrent.futures.CancelledError, asyncio.CancelledError) as error:
         raise ClusterError(_describe_lost_connection(client, pass_info, time.monotonic() - start)) from error
     except Exception as error:
-        if explanation := _explain_error(error, pass_info, monitor.max_memory_share):
+        if explanation := _explain_error(error, pass_info, monitor.fullest_worker):
             raise ClusterError(explanation) from error
         raise
 
@@ -348,16 +348,16 @@ def _describe_lost_connection(client: Client, pass_info: PassStarted, seconds: f
     )
 
 
-def _explain_error(error: Exception, pass_info: PassStarted, max_memory_share: WorkerState | None) -> str:
+def _explain_error(error: Exception, pass_info: PassStarted, fullest_worker: WorkerState | None) -> str:
     """Return a sentence that explains an error of Dask's cluster; an empty text for any other error."""
     # By name, because importing distributed is slow.
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if "KilledWorker" in kinds:
         n_workers = int(getattr(error, "allowed_failures", 0)) + 1
         ended = f"{n_workers} workers ended, one after another," if n_workers > 1 else "1 worker ended"
-        sizes = max_memory_share and (
-            format_bytes(max_memory_share.held),
-            format_bytes(max_memory_share.limit),
+        sizes = fullest_worker and (
+            format_bytes(fullest_worker.held),
+            format_bytes(fullest_worker.limit),
         )
         memory_note = f" (the fullest worker held {sizes[0]} of its limit of {sizes[1]})" if sizes else ""
         return (

@@ -218,7 +218,7 @@ class SpectralBrownClustering(RunPlanMixin, BaseEstimator):
         types, weights = types[order], weights[order]
         # The sweeps change the labels in place and find a local optimum near the spectral start.
         with pairs.reorder(types) as reordered:
-            labels = self._exchange(reordered, self._start(reordered, weights))
+            labels = self._exchange(reordered, self._compute_initial_clusters(reordered, weights))
         largest = int(np.argmax(np.bincount(labels, weights=weights)))
         all_labels = np.full(len(word_counts), largest, dtype=np.int32)
         all_labels[types] = labels
@@ -310,7 +310,7 @@ class SpectralBrownClustering(RunPlanMixin, BaseEstimator):
         table = cluster_table(to_bigram_counts(counts), self.predict(corpus.words), self.tree_.n_leaves)
         return average_mutual_information(table)
 
-    def _start(self, pairs: AdjacentCounts, weights: Doubles) -> Int32s:
+    def _compute_initial_clusters(self, pairs: AdjacentCounts, weights: Doubles) -> Int32s:
         """Return the spectral clusters of the types."""
         is_weighted = self.start == "weighted"
         # Preceding and following words are separate contexts.

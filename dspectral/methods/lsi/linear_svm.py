@@ -59,7 +59,7 @@ class SquaredHinge(NamedTuple):
     """Loss and gradient of ``sum over rows of max(0, 1 - y (f x'u + c))^2`` for each class.
 
     y is 1 where the row is in the class and else -1; f is the weight of the row in the class, or 1. Shapes: `loss`
-    (L,); `axes` (d, L), `offsets` (L,): derivatives by u and c.
+    (L,); `axes` (d, L), `offsets` (L,): derivatives with respect to u and c.
     """
 
     n_rows: int
@@ -79,8 +79,8 @@ class SquaredHinge(NamedTuple):
         relevancy: Relevancy | None = None,
     ) -> Self:
         """Summarize one block. Shapes: `rows` (n, d), `members` (n, L), `axes` (d, L), `offsets` (L,)."""
-        # With h = max(0, 1 - y (f x'u + c)), the loss is sum h^2, its derivative by c is sum -2 y h, and by u it is
-        # sum -2 y h f x. One product with the rows and one with their transpose serve all classes.
+        # With h = max(0, 1 - y (f x'u + c)), the loss is sum h^2; its derivatives are sum -2 y h with respect to c, and
+        # sum -2 y h f x with respect to u. One product with the rows and one with their transpose serve all classes.
         # Cost: 4 nnz L operations (twice that with relevancies), four arrays of n x L numbers.
         energy = compute_energy(rows)
         weights = None if relevancy is None else relevancy.weights(rows)

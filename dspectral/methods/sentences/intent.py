@@ -423,5 +423,5 @@ def as_numbers(name: str, value: float | Sequence[float], *, at_least: float) ->
     # An object array keeps strings and None, which check_real then reports.
     values = np.atleast_1d(np.asarray(value, dtype=object)).tolist()
     if not values:
-        raise ValueError(f"{name} is empty, but must be a number or a sequence of numbers")
+        raise ValueError(f"{name} is empty, but must be a number or a non-empty sequence of numbers")
     return [check_real(name, number, at_least=at_least) for number in values]

@@ -281,7 +281,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
             )
 
     def _decompose(self, counts: RowsLike, words: NDArray[np.int64], frequency: IntArray) -> Spectrum:
-        """Compute the leading directions of the weighted sentences, which are not stored."""
+        """Compute the leading singular vectors of the weighted sentence matrix without storing it."""
         # Pad with empty columns to at least n_components, so that missing directions become zeros.
         n_components = int(self.n_components)
         width = max(len(words), n_components)

@@ -91,9 +91,9 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
     max_df : int or float, default=0.1
         Maximum number or share of documents with a word. Function words of any language occur in more than a tenth.
     stop_words : str, collection of str or None, default=()
-        Further words to ignore: scikit-learn's English list, or words, which are tokenized as the texts were. In a
-        hashed store their columns are ignored, with all words that collide with them; other counts need column names.
-        N-grams that contain a stop word are kept.
+        Further words to ignore: ``"english"``, another language of the package stop-words, or words, which are
+        tokenized like the texts. In a hashed store their columns are ignored, with all words that collide with them;
+        other counts need column names. N-grams that contain a stop word are kept.
     n_top_documents : int, default=10
         Number of typical documents per topic.
     random_state : int, RandomState or None, default=0
@@ -281,9 +281,10 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
 
         Notes
         -----
-        Shares are the sums of both models, and words of a topic their mean, weighted by documents: exact for matched
-        topics. Axes of topics are the nearest orthonormal ones to such means, so that shares of documents in
-        :meth:`transform` are close to those of a fit of all documents, not equal. O((k + m)^2 d) operations.
+        Shares of merged topics are sums over both models. The words of a topic are the mean of both, weighted by
+        documents; this is exact for matched topics. Axes of topics are the nearest orthonormal ones to such means,
+        so that shares of documents in :meth:`transform` are close to those of a fit of all documents, not equal.
+        O((k + m)^2 d) operations.
 
         Examples
         --------

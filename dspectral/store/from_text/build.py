@@ -96,7 +96,8 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
         Maximum bytes of a document after decompression. A whole record may have twice as many, or 4 MiB.
     long_documents : {"error", "skip", "truncate"}, default="error"
         Treatment of longer documents: an error, an empty document, or a prefix. A warning and the provenance contain
-        their number. Whole records can be skipped but not truncated; in a csv file they are always an error.
+        their number. Whole records can be skipped but not truncated; a longer record of a csv file always raises an
+        error.
     missing : {"error", "empty", "skip"}, optional
         Treatment of missing texts (null, NaN, or a jsonl record without the field): an error, an empty document (the
         default with ``errors="replace"``), or no document. An empty cell of csv and tsv is an empty text; with "skip"

@@ -164,7 +164,7 @@ class Mixture(NamedTuple):
     def from_moments(cls, joint: Doubles) -> "Mixture":
         """Return the refinements of one label from its ``joint`` moments of shape (n_types, m, m)."""
         m, count = joint.shape[2], float(joint[:, 0, 0].sum())
-        # One refinement is the label itself: the supervised model.
+        # With m = 1 each label is a single state: the supervised model.
         if m == 1 or count == 0:
             return cls(np.eye(m), np.eye(m), joint[:, 0, :])
         token = token_view(joint, m)
