@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> None:
             )
         found.name = arguments.name or found.name
         found.peak_memory_bytes = used.peak_memory_bytes
-        run.passes = sum(stage.passes for stage in found.stages)
+        run.passes = sum(stage.n_passes for stage in found.stages)
         describe(run, found)
         run.note(found.sentence())
         run.attach("explore.html", found.html())
@@ -111,7 +111,7 @@ def describe(run: "form.Run", found: "exploring.Exploration") -> None:
             n_clusters=found.settings["sizes"]["n_clusters"],
         )
     for stage in found.stages:
-        run.detail(data=found.name, method=stage.name, metric="seconds", value=stage.seconds, passes=stage.passes)
+        run.detail(data=found.name, method=stage.name, metric="seconds", value=stage.seconds, passes=stage.n_passes)
 
 
 if __name__ == "__main__":

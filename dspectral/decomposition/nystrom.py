@@ -160,7 +160,7 @@ class NystromSketch(NamedTuple):
             rows = Y[panel].astype(np.float64) @ root
             gram += rows.T @ rows
             probe_products += rows.T @ W[panel]
-        stable = are_stable(inner, gram, values, Y.dtype)
+        stable = are_stable(inner, vectors, gram, values, Y.dtype)
         root, gram, probe_products = root[:, stable], gram[stable][:, stable], probe_products[stable]
         error_gram, weights = np.zeros((W.shape[1],) * 2), root @ probe_products
         for panel in iter_panels(len(Y)):
