@@ -36,7 +36,8 @@ def estimate_memory(
     Notes
     -----
     ``n_workers * (work + summary) + depth * (fan_in - 1) * summary``: running tasks with their summaries, and the
-    summaries that wait on each level; ``depth = ceil(log(n_blocks, fan_in))``.
+    summaries that wait on each level; ``depth = ceil(log(n_blocks, fan_in))``. The check before a fit on a cluster
+    counts two more summaries a worker: workers that prefer neighboring blocks read ahead.
 
     Examples
     --------

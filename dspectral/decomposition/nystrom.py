@@ -11,7 +11,7 @@ from scipy.special import gammaincinv
 from dspectral.decomposition.moments import GramProduct
 from dspectral.engine.summary import BlockSize, MemoryEstimate, min_block_bytes
 from dspectral.linalg.dense import leading_eigenpairs
-from dspectral.linalg.krylov import KrylovSpace, are_stable
+from dspectral.linalg.krylov import KrylovSpace, find_stable_pairs
 from dspectral.linalg.panels import inner_products, iter_panels, multiply_from_left
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import Doubles, FloatArray, Rows, is_sparse
@@ -160,7 +160,7 @@ class NystromSketch(NamedTuple):
             rows = Y[panel].astype(np.float64) @ root
             gram += rows.T @ rows
             probe_products += rows.T @ W[panel]
-        stable = are_stable(inner, vectors, gram, values, Y.dtype)
+        stable = find_stable_pairs(inner, vectors, gram, values, Y.dtype)
         root, gram, probe_products = root[:, stable], gram[stable][:, stable], probe_products[stable]
         error_gram, weights = np.zeros((W.shape[1],) * 2), root @ probe_products
         for panel in iter_panels(len(Y)):

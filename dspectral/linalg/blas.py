@@ -9,7 +9,7 @@ from functools import cache, partial
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from threading import Lock
+from threading import Lock, current_thread, main_thread
 from types import TracebackType
 from typing import Any, Self
 
@@ -50,8 +50,9 @@ class BlasGate(AbstractContextManager[Any]):
 
     @classmethod
     def count_free_threads(cls) -> int:
-        """Return how many threads a function in this context may start: 1 during a pass, which uses all of them."""
-        return int(cls._limit.get_original_num_threads()["blas"] or 1) if cls._inside <= 2 else 1
+        """Return how many threads a function in this context may start: 1 during a pass, and in tasks of workers."""
+        is_task = current_thread() is not main_thread()
+        return 1 if is_task or cls._inside > 2 else int(cls._limit.get_original_num_threads()["blas"] or 1)
 
     @classmethod
     def reset_after_fork(cls) -> None:

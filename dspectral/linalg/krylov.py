@@ -331,7 +331,7 @@ def _best_approximation(parts: tuple[FloatArray, ...], columns: tuple[tuple[Doub
                 rows += part[panel] @ weight
             own_products += rows.T @ rows
         squares[np.ix_(small, small)] = own_products
-    stable = are_stable(projected, vectors, squares, values, parts[0].dtype)
+    stable = find_stable_pairs(projected, vectors, squares, values, parts[0].dtype)
     values, vectors, root, squares = values[stable], vectors[:, stable], root[:, stable], squares[stable][:, stable]
     scales, (values, rotation) = 1.0 / np.sqrt(values), leading_eigenpairs(squares, parts[0].dtype)
     # The singular vector x is ``M T z / value`` with ``z = V w sqrt(value / v)`` for an eigenvector w. Rounding E of
@@ -342,14 +342,15 @@ def _best_approximation(parts: tuple[FloatArray, ...], columns: tuple[tuple[Doub
     return Approximation(values, root @ rotation, parts, np.maximum.accumulate(factors))
 
 
-def are_stable(
+def find_stable_pairs(
     projected: Doubles, vectors: Doubles, squares: Doubles, values: Doubles, dtype: DTypeLike
 ) -> NDArray[np.bool_]:
-    """Return which eigenpairs (v, z) of ``K'C K`` rounding leaves fit for a Nystrom approximation.
+    """Return a mask of the eigenpairs (v, z) of ``K'C K`` that are accurate enough to divide by ``sqrt(v)``.
 
-    The asymmetry of ``K'C K`` has the size of its rounding E, which adds up to ``|E z| |C K z|^2 / v^2`` to the values:
-    here a few roots of eps at most, relative to the largest. Shapes: `projected` (r, r), `vectors` (r, m), `values`
-    (m,), `squares` (m, m): inner products of the rows ``C K z / sqrt(v)``.
+    The asymmetry of ``K'C K`` is as large as its rounding E, which adds up to ``|E z| |C K z|^2 / v^2`` to the
+    eigenvalues of the approximation. The mask keeps additions below ``4 sqrt(eps)`` of the largest. Shapes:
+    `projected` (r, r), `vectors` (r, m), `values` (m,), `squares` (m, m): inner products of the rows
+    ``C K z / sqrt(v)``.
     """
     rounding = np.linalg.norm((projected - projected.T) @ vectors, axis=0)
     return np.asarray(rounding * squares.diagonal() <= 4.0 * math.sqrt(np.finfo(dtype).eps) * values[:1] * values)

@@ -132,4 +132,16 @@ def test_panels_between_passes_are_computed_in_threads_with_the_same_bits():
         with blas_in_one_thread():  # a pass
             np.testing.assert_array_equal(sum_panels(products, (4, 4), len(rows)), threaded)
     assert seen == {get_ident()}
+    seen.clear()
+
+    def compute_as_a_task():
+        with blas_in_one_thread():
+            np.testing.assert_array_equal(sum_panels(products, (4, 4), len(rows)), threaded)
+            assert seen == {get_ident()}
+            seen.add("finished")
+
+    thread = Thread(target=compute_as_a_task)
+    thread.start()
+    thread.join()
+    assert "finished" in seen
     assert sum_panels(products, (4, 4), 0).tolist() == [[0.0] * 4] * 4

@@ -189,8 +189,8 @@ def test_joined_blocks_count_in_what_a_pass_needs(store):
     spans = group_blocks_by_size([store.counts], 264_000)
     assert len(spans) == 2
     largest = max(sum(get_block_nbytes(store.counts)[i] for i in span) for span in spans)
-    # Two workers have five blocks each, whose tree has three levels; or a run each, whose tree has none.
-    waiting = 3 * (20 * 4 + 8) * N_COLUMNS
+    # Two workers have five blocks each, four of which can wait; or a run each, which waits for nothing.
+    waiting = 4 * (20 * 4 + 8) * N_COLUMNS
     joined, alone = (
         estimate_pass_memory(SKETCH, [rows], group_blocks(SKETCH, [rows]), 2).get_process_bytes(memory)
         for rows in (store.counts, silent)

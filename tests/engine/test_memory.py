@@ -66,9 +66,9 @@ def test_workers_whose_limit_is_too_low_are_refused_with_the_limit_that_would_do
 
 def test_the_law_counts_summaries_that_wait_and_tasks_that_run():
     need = PassMemory(MemoryEstimate(50, 90), 10, 5, 64)
-    # Six levels of waiting summaries on one worker, four on each of four, and the task that runs.
+    # Six levels of waiting summaries on one worker, four and two early ones on each of four, and the task that runs.
     assert need.get_process_bytes(ProcessMemory(1, 1, 0, 1000)) == 1000 + 5 + 6 * 50 + 100
-    assert need.get_process_bytes(ProcessMemory(4, 1, 0, 1000)) == 1000 + 5 + 4 * 50 + 100
+    assert need.get_process_bytes(ProcessMemory(4, 1, 0, 1000)) == 1000 + 5 + (4 + 2) * 50 + 100
     assert need.get_process_bytes(ProcessMemory(0, 3, 0, 1000)) == 1000 + 6 * 50 + 3 * 100
 
 

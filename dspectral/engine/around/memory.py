@@ -37,6 +37,8 @@ LIBRARY_BYTES = 230_000_000
 """Bytes of an idle worker that has imported the packages of a pass."""
 SPILL_SHARE = 0.7
 """Share of its memory limit at which a Dask worker starts to spill results to disk."""
+N_EARLY_BLOCKS = 2
+"""Summaries of blocks that a worker has finished before those that they merge with, if several workers share a pass."""
 MAX_EXTRA_PASSES = 2
 """Maximum factor by which passes may increase to stay below :data:`SPILL_SHARE`."""
 LIMIT_STEP = 10_000_000
@@ -70,10 +72,13 @@ class PassMemory(NamedTuple):
     def get_process_bytes(self, memory: ProcessMemory) -> int:
         """Return the maximum bytes of one process, as :func:`dspectral.estimate_memory` does for its blocks."""
         n_tasks = math.ceil(self.n_tasks / max(1, memory.n_workers))
-        waiting = tree_depth(n_tasks, self.fan_in) * (self.fan_in - 1) * self.estimate.summary
+        n_early = N_EARLY_BLOCKS if memory.n_workers > 1 else 0
+        waiting = min(tree_depth(n_tasks, self.fan_in) * (self.fan_in - 1) + n_early, n_tasks - 1)
         bound = self.bound if memory.n_workers else 0
         at_once = min(memory.n_threads, n_tasks)
-        return int(memory.bytes_in_use + bound + waiting + at_once * (self.blocks + self.estimate.work))
+        return int(
+            memory.bytes_in_use + bound + waiting * self.estimate.summary + at_once * (self.blocks + self.estimate.work)
+        )
 
 
 def estimate_pass_memory(

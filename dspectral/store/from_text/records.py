@@ -109,22 +109,22 @@ def parse_tsv_lines(
     single = widths == 1 if n_columns > 1 else np.diff(lines.offsets) == 0
     blank = [] if chunk.replaced else [i for i in np.flatnonzero(single).tolist() if not lines.text(i).strip()]
     read_options.count_blank(len(blank))
-    allow_numbers = np.delete(np.arange(lines.n_documents), np.array(blank, dtype=np.intp))
-    if len(wrong := allow_numbers[widths[allow_numbers] != n_columns]):
+    line_numbers = np.delete(np.arange(lines.n_documents), np.array(blank, dtype=np.intp))
+    if len(wrong := line_numbers[widths[line_numbers] != n_columns]):
         fault = f"{widths[wrong[0]]} column(s), but must have {n_columns}, as the header"
         raise ValueError(f"{chunk.describe_line(int(wrong[0]))}: {fault}")
-    between = tabs.reshape(len(allow_numbers), n_columns - 1)
+    between = tabs.reshape(len(line_numbers), n_columns - 1)
 
     def cell_bounds(j: int) -> tuple[IntArray, IntArray]:
-        starts = between[:, j - 1] + 1 if j else lines.offsets[allow_numbers]
-        return starts, between[:, j] if j < n_columns - 1 else lines.offsets[allow_numbers + 1]
+        starts = between[:, j - 1] + 1 if j else lines.offsets[line_numbers]
+        return starts, between[:, j] if j < n_columns - 1 else lines.offsets[line_numbers + 1]
 
     starts, stops = cell_bounds(column)
     if read_options.missing_treatment == "skip":
         is_given = np.less(*cell_bounds(text_column))
         read_options.count_missing(int(np.sum(~is_given)))
-        starts, stops, allow_numbers = starts[is_given], stops[is_given], allow_numbers[is_given]
-    return _take_slices(lines.data, starts, stops), allow_numbers
+        starts, stops, line_numbers = starts[is_given], stops[is_given], line_numbers[is_given]
+    return _take_slices(lines.data, starts, stops), line_numbers
 
 
 def skip_header(chunks: Iterable[LineChunk], read_options: ReadOptions) -> Iterator[LineChunk]:
