@@ -6,14 +6,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 
-from tests.interop.rows import TABLE, written_lines
+from tests.interop.rows import TABLE, declared_rows, read_tables, write_tables
 
-HEAD = """\
-<!-- Written by `make interop`: each row is declared by the test in tests/interop that checks it. -->
-
-| Python | Program | Version | Direction | What is checked | Outcome |
-|---|---|---|---|---|---|
-"""
 PYTHON = "{}.{}".format(*sys.version_info)
 OUTCOMES = pytest.StashKey[dict]()
 
@@ -62,16 +56,14 @@ def pytest_runtest_makereport(item, call):
 def pytest_sessionfinish(session):
     if not session.config.getoption("--write-table", default=False):
         return
-    # The rows of other versions of Python stay as they are.
-    lines = [line for line in written_lines() if not line.startswith(f"| {PYTHON} |")]
-    for row, (packages, outcomes) in session.config.stash[OUTCOMES].items():
-        versions = ", ".join(f"{package} {found_version(package) or 'missing'}" for package in packages)
+    outcomes, versions = read_tables()
+    for row, (packages, found) in session.config.stash[OUTCOMES].items():
         # Of several cases of one row the worst counts: "passed" is the last of all in this order.
-        worst = min(outcomes, key=lambda outcome: ("failed", "skipped", "passed").index(outcome.split()[0]))
-        lines.append(f"| {PYTHON} | {row.program} | {versions} | {row.direction} | {row.checked} | {worst} |\n")
-    TABLE.parent.mkdir(exist_ok=True)
-    lines.sort(key=lambda line: line.split(" | ")[0])
-    TABLE.write_text(HEAD + "".join(lines), encoding="utf-8")
+        worst = min(found, key=lambda outcome: ("failed", "skipped", "passed").index(outcome.split()[0]))
+        outcomes.setdefault(row, {})[PYTHON] = worst
+        for package in packages:
+            versions.setdefault(package, {})[PYTHON] = found_version(package) or "missing"
+    write_tables({row: outcomes.get(row, {}) for row in declared_rows()}, dict(sorted(versions.items())))
 
 
 @pytest.fixture(autouse=True)

@@ -47,16 +47,30 @@ def declared_rows():
     return found
 
 
-def written_lines():
-    """The rows of the committed table as they stand there, with their ends."""
-    lines = TABLE.read_text(encoding="utf-8").splitlines(keepends=True) if TABLE.exists() else []
-    return [line for line in lines if line.startswith("| 3")]
+def read_tables():
+    """Return the committed outcomes of each row and versions of each package, by the version of Python."""
+    outcomes, versions, pythons = {}, {}, []
+    lines = TABLE.read_text(encoding="utf-8").splitlines() if TABLE.exists() else []
+    for line in (line for line in lines if line.startswith("| ")):
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if cells[0] in {"Program", "Package"}:
+            pythons = cells[3:] if cells[0] == "Program" else cells[1:]
+        elif len(cells) == 3 + len(pythons):
+            outcomes[Row(*cells[:3])] = dict(zip(pythons, cells[3:], strict=True))
+        elif len(cells) == 1 + len(pythons):
+            versions[cells[0]] = dict(zip(pythons, cells[1:], strict=True))
+    return outcomes, versions
 
 
-def written_rows():
-    """Every row of the committed table and its outcome, by the version of Python."""
-    found = {}
-    for line in written_lines():
-        python, program, _, direction, checked, outcome = (cell.strip() for cell in line.strip("| \n").split(" | "))
-        found.setdefault(python, {})[Row(program, direction, checked)] = outcome
-    return found
+def write_tables(outcomes, versions):
+    """Write a line for each row and each package, with a column for each version of Python."""
+    lines = ["<!-- Written by `make interop`: each row is declared by the test in tests/interop that checks it. -->\n"]
+    pythons = sorted({python for cells in outcomes.values() for python in cells})
+    for head, content in (("Program | Direction | What is checked", outcomes), ("Package", versions)):
+        columns = [*head.split(" | "), *pythons]
+        lines += ["\n", f"| {' | '.join(columns)} |\n", "|---" * len(columns) + "|\n"]
+        for key, cells in content.items():
+            first = key if isinstance(key, Row) else [key]
+            lines.append(f"| {' | '.join([*first, *(cells.get(python, 'not run') for python in pythons)])} |\n")
+    TABLE.parent.mkdir(exist_ok=True)
+    TABLE.write_text("".join(lines), encoding="utf-8")
