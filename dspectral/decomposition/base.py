@@ -1,6 +1,6 @@
 """Fit, update and projection of the singular value decompositions, with scikit-learn's fitted attributes."""
 
-import warnings
+from collections.abc import Generator
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -147,9 +147,11 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
             If more than ``tol`` of the energy may be lost.
         """
         if not hasattr(self, "_skl_callbacks"):
-            X, options = self._prepare(X)
-            result = self._fit_share(X, options) if _is_share(self.n_components) else spectrum(X, options)
-            return self._finish(options, result)
+            steps = self._find_components(X)
+            arguments = next(steps)
+            while arguments is not None:  # as in `_fit`, without its frame in a debugger
+                arguments = steps.send(spectrum(*arguments))
+            return self
         from sklearn.callback import CallbackSupportMixin, with_callbacks  # noqa: PLC0415  takes a second
 
         def fit_with_callbacks(self: Self) -> None:
@@ -182,13 +184,20 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
 
     def _fit(self, X: RowsLike, *, one_pass: bool = False) -> Self:
         """Fit the components. With `one_pass`, read one pass, so that ``partial_fit`` works."""
-        X, options = self._prepare(X, one_pass=one_pass)
-        is_share = _is_share(self.n_components)
-        result = self._fit_share(X, options, one_pass=one_pass) if is_share else spectrum(X, options)
-        return self._finish(options, result)
+        steps = self._find_components(X, one_pass=one_pass)
+        arguments = next(steps)
+        while arguments is not None:
+            arguments = steps.send(spectrum(*arguments))
+        return self
 
-    def _prepare(self, X: RowsLike, *, one_pass: bool = False) -> tuple[CheckedRows, SVDOptions]:
-        """Return validated rows and the solver options."""
+    def _find_components(
+        self, X: RowsLike, *, one_pass: bool = False
+    ) -> Generator[tuple[CheckedRows, SVDOptions, bool, bool] | None, Spectrum, None]:
+        """Yield arguments of ``spectrum``, receive the results, set the fitted attributes, and yield None.
+
+        For a share of the variance try 32 components, then double the number. With `one_pass` the rows are read once,
+        so that ``partial_fit`` works, and the sketch size limits the number of components for a share.
+        """
         X = validate_rows(self, X, reset=True)
         self.random_state_ = resolve_seed(self.random_state)
         options = self._make_options(X.dtype, one_pass=one_pass)
@@ -196,12 +205,23 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
             options = options._replace(n_components=min(X.shape))
         if one_pass:
             options = options._replace(solver=select_solver(options, X.shape[1]))
-        return X, options
-
-    def _finish(self, options: SVDOptions, result: Spectrum) -> Self:
-        """Set the fitted attributes, unless they are set; warn if the tolerance was not reached."""
         if not _is_share(self.n_components):
+            result = yield X, options, True, True
             self._set(result)
+        else:
+            max_components, n_passes = min(X.shape), 0
+            finds_all = select_solver(options, X.shape[1]) in ("gram", "full")
+            if one_pass and not finds_all:
+                max_components = min(max_components, options.sketch_size or MAX_SHARE_COMPONENTS)
+            k = max_components if finds_all or one_pass else min(32, max_components)
+            while True:
+                result = yield X, options._replace(n_components=k), k == max_components, False
+                n_passes += result.n_passes
+                self._set(result)
+                if k == max_components or np.sum(self.explained_variance_ratio_) > self.n_components:
+                    break
+                k = min(2 * k, max_components)
+            self._truncate_to_share(result._replace(n_passes=n_passes))
         if 0 < options.tol < result.lost_share:
             warn(
                 f"tol={options.tol} was not reached: up to {self.certificate_.lost:.2g} of the energy may be lost "
@@ -209,29 +229,7 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        return self
-
-    def _fit_share(self, X: CheckedRows, options: SVDOptions, *, one_pass: bool = False) -> Spectrum:
-        """Fit the fewest components that explain a share of the variance: try 32, then double the number.
-
-        With `one_pass` the rows are read once, and the sketch size limits the number of components.
-        """
-        max_components, n_passes = min(X.shape), 0
-        finds_all = select_solver(options, X.shape[1]) in ("gram", "full")
-        if one_pass and not finds_all:
-            max_components = min(max_components, options.sketch_size or MAX_SHARE_COMPONENTS)
-        k = max_components if finds_all or one_pass else min(32, max_components)
-        while True:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "n_components is", UserWarning)
-                result = spectrum(X, options._replace(n_components=k), is_last=k == max_components)
-            n_passes += result.n_passes
-            self._set(result)
-            if k == max_components or np.sum(self.explained_variance_ratio_) > self.n_components:
-                break
-            k = min(2 * k, max_components)
-        self._truncate_to_share(result._replace(n_passes=n_passes))
-        return result
+        yield None
 
     def _truncate_to_share(self, result: Spectrum) -> None:
         """Keep the fewest components of a spectrum that explain the share of the variance together."""

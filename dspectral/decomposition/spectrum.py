@@ -282,8 +282,8 @@ class Spectrum(NamedTuple):
     lost_share: float
 
 
-def spectrum(X: "CheckedRows | HoldsRows", options: SVDOptions, *, is_last: bool = True) -> Spectrum:
-    """Decompose rows (n, d); missing directions are zero, with a warning."""
+def spectrum(X: "CheckedRows | HoldsRows", options: SVDOptions, is_last: bool = True, warns: bool = True) -> Spectrum:
+    """Decompose rows (n, d); missing directions are zero, with a warning if `warns`."""
     check_size(options, X.shape[1])
     solver = select_solver_for_rows(X, options)
     n_reads = n_block_reads(X, options)
@@ -292,7 +292,7 @@ def spectrum(X: "CheckedRows | HoldsRows", options: SVDOptions, *, is_last: bool
     if solver == "in_memory":
         finish = ("decompose", partial(in_memory_spectrum, options=options))
         answer: Any = engine.summarize(X, summarize_block=AllRows.from_block, name="read", finish=finish)
-        return pad_components(answer, options)
+        return pad_components(answer, options, warns=warns)
     products = options._replace(dtype=get_product_dtype(X, options))
     if solver == "krylov":
         steps = krylov_steps(X.shape[1], products, n_reads // options.n_passes)
@@ -310,7 +310,7 @@ def spectrum(X: "CheckedRows | HoldsRows", options: SVDOptions, *, is_last: bool
             options, solver, center=True if engine.has_few_zeros(X, DENSE_SHARE) else None
         )
         result = spectrum_from_summary(engine.summarize(X, summarize_block=summarize_block, name="sketch"), options)
-    return pad_components(result, options)
+    return pad_components(result, options, warns=warns)
 
 
 def pilot_basis(X: "CheckedRows | HoldsRows", options: SVDOptions) -> FloatArray:
@@ -335,20 +335,20 @@ def nystrom_summarizer(basis: FloatArray, seed: int, *, is_estimate: bool = Fals
     return partial(NystromSketch.from_block, basis=basis, probes=probes, seed=seed)
 
 
-def pad_components(result: Spectrum, options: SVDOptions) -> Spectrum:
-    """Return the spectrum padded with zeros to `n_components`, with a warning."""
+def pad_components(result: Spectrum, options: SVDOptions, *, warns: bool = True) -> Spectrum:
+    """Return the spectrum padded with zeros to `n_components`, with a warning if `warns`."""
     missing = options.n_components - len(result.values)
     if missing <= 0:
         return result
-    advice = "" if result.resolution < FINEST_RESOLUTION else ", or use solver='full' for smaller singular values"
-    warn(
-        f"n_components is {options.n_components}, but the numerical rank of the {result.n_rows} row(s) is "
-        f"{len(result.values)} (solver {result.solver!r} "
-        f"resolves singular values above {result.resolution:.0e} of the largest): the other "
-        f"components are zero; reduce n_components{advice}",
-        UserWarning,
-        stacklevel=3,
-    )
+    if warns:
+        advice = "" if result.resolution < FINEST_RESOLUTION else ", or use solver='full' for smaller singular values"
+        warn(
+            f"n_components is {options.n_components}, but the numerical rank of the {result.n_rows} row(s) is "
+            f"{len(result.values)} (solver {result.solver!r} resolves singular values above {result.resolution:.0e} of "
+            f"the largest): the other components are zero; reduce n_components{advice}",
+            UserWarning,
+            stacklevel=3,
+        )
     # Zero components keep the output width, so that pipelines still work.
     axes = np.zeros((missing, result.axes.shape[1]), dtype=result.axes.dtype)
     values, variances = np.pad(result.values, (0, missing)), np.pad(result.variances, (0, missing))

@@ -232,6 +232,7 @@ def test_blocks_may_ride_beside_rows():
     [
         (FirstMoments, MomentMultiLabelClassifier(3), "first_pass"),
         (Moments, SketchedPCA(3), "spectrum"),
+        (Moments, SketchedPCA(0.5), "spectrum"),
         (GramProduct, TruncatedSVD(3, solver="krylov", n_passes=1), "spectrum"),
     ],
 )

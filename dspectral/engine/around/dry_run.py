@@ -19,6 +19,7 @@ from dspectral.engine.around.context import (
     current_client,
     override_context,
 )
+from dspectral.engine.around.events import PassStarted
 from dspectral.engine.around.memory import (
     LIBRARY_BYTES,
     InsufficientMemoryError,
@@ -66,23 +67,12 @@ def plan(
             return RunPlan(name, "", None, 0, 0, None, *memory, None, *_get_refusal(name, error))
         else:
             return RunPlan(name, "", 0, 0, 0, 0, *memory, 0.0)
-        text = BYTES_PER_TEXT_BYTE * (work.n_bytes or 0) // work.n_blocks
-        pass_memory = pass_memory or PassMemory(MemoryEstimate(0, 0), text, 0, work.n_blocks)
-        shortage, seconds = find_memory_error(pass_memory, memory, work.name), None
-        refusal: tuple[str, tuple[str, ...]] = ("", ()) if shortage is None else _get_refusal(name, shortage)
-        task_bytes = pass_memory.blocks + pass_memory.estimate.work
-        if shortage is None and task_bytes < get_local_memory_limit() and text < BYTES_PER_TEXT_BYTE * MAX_TIMED_BYTES:
-            try:
-                result, seconds = _time_first_block(graph, work.block_group, work.n_blocks)
-            except (MemoryError, OSError) as error:
-                result, refusal = None, _get_refusal(name, error)
-            result_bytes = get_nbytes(result)
-            pass_memory = pass_memory._replace(
-                estimate=MemoryEstimate(
-                    max(pass_memory.estimate.summary, result_bytes),
-                    max(pass_memory.estimate.work, result_bytes),
-                )
-            )
+        text_bytes = BYTES_PER_TEXT_BYTE * (work.n_bytes or 0) // work.n_blocks
+        pass_memory = pass_memory or PassMemory(MemoryEstimate(0, 0), text_bytes, 0, work.n_blocks)
+        shortage: MemoryError | OSError | None = find_memory_error(pass_memory, memory, work.name)
+        seconds = None
+        if shortage is None and text_bytes < BYTES_PER_TEXT_BYTE * MAX_TIMED_BYTES:
+            pass_memory, seconds, shortage = _measure_first_block(work, pass_memory, graph)
     n_at_once = max(1, memory.n_workers) * memory.n_threads
     return RunPlan(
         name,
@@ -93,7 +83,7 @@ def plan(
         _get_disk_bytes(values) if work.n_bytes is None else work.n_bytes,
         *memory._replace(bytes_in_use=pass_memory.get_process_bytes(memory)),
         None if seconds is None else seconds * math.ceil(work.n_blocks / n_at_once),
-        *refusal,
+        *(("", ()) if shortage is None else _get_refusal(name, shortage)),
     )
 
 
@@ -123,6 +113,22 @@ def _get_refusal(name: str, error: MemoryError | OSError) -> tuple[str, tuple[st
     if isinstance(error, InsufficientMemoryError):
         return str(error), error.remedies
     return f"{name} does not fit in memory: {error}", ()
+
+
+def _measure_first_block(
+    work: PassStarted, pass_memory: PassMemory, graph: Mapping[Any, Any]
+) -> tuple[PassMemory, float | None, MemoryError | OSError | None]:
+    """Return the memory estimate raised to the size of a first result, its time, and an error of its task."""
+    estimate = pass_memory.estimate
+    if pass_memory.blocks + estimate.work >= get_local_memory_limit():
+        return pass_memory, None, None
+    try:
+        result, seconds = _time_first_block(graph, work.block_group, work.n_blocks)
+    except (MemoryError, OSError) as error:
+        return pass_memory, None, error
+    n_bytes = get_nbytes(result)
+    estimate = MemoryEstimate(max(estimate.summary, n_bytes), max(estimate.work, n_bytes))
+    return pass_memory._replace(estimate=estimate), seconds, None
 
 
 def _time_first_block(graph: Mapping[Any, Any], group: str, n_blocks: int) -> tuple[Any, float]:
