@@ -115,18 +115,14 @@ def _compile_in_turn(loop: Dispatcher) -> Dispatcher:
             return compile_now(signature)
 
     def get_widened_template(argument_types: Sequence[types.Type], keywords: Mapping[str, types.Type]) -> Any:
-        return template(tuple(_widen_type(kind) for kind in argument_types), keywords)
+        # 64 bits and no literal, so that calls between loops compile nothing again
+        plain = map(unliteral, argument_types)
+        return template(tuple(types.int64 if kind in types.signed_domain else kind for kind in plain), keywords)
 
     cache.load_overload, cache.save_overload = load_or_wait, save_if_possible
     dispatcher.compile = compile_in_turn
     dispatcher.get_call_template = get_widened_template
     return loop
-
-
-def _widen_type(argument_type: types.Type) -> types.Type:
-    """Return the argument type for a call between loops: 64 bits and no literal, to avoid repeated compilation."""
-    plain = unliteral(argument_type)
-    return types.int64 if plain in types.signed_domain else plain
 
 
 class _CompileListener(numba_events.Listener):

@@ -235,10 +235,8 @@ class FrequentDirections(NamedTuple):
         summaries = [summary for summary in (self, *others) if summary.n_rows]
         if len(summaries) < 2:
             return summaries[0] if summaries else self
-        n_rows, total = (
-            sum(summary.n_rows for summary in summaries),
-            np.add.reduce([summary.total for summary in summaries]),
-        )
+        n_rows = sum(summary.n_rows for summary in summaries)
+        total = np.add.reduce([summary.total for summary in summaries])
         dtype = np.result_type(*(summary.sketch.dtype for summary in summaries))
         stack = [summary.sketch.astype(dtype, copy=False) for summary in summaries]
         energy = math.fsum(summary.energy for summary in summaries)

@@ -243,11 +243,9 @@ class GramProduct(NamedTuple):
             return add_fields(*(summary.undo_centering() for summary in summaries))
         if len(summaries) == 1:
             return summaries[0]
-        merged, scatter, product_scatter = (
-            add_fields(*summaries),
-            mean_scatter(summaries),
-            mean_scatter(summaries, "projected_total"),
-        )
+        merged = add_fields(*summaries)
+        scatter = mean_scatter(summaries)
+        product_scatter = mean_scatter(summaries, "projected_total")
         for panel in iter_panels(len(merged.product)):
             merged.product[panel] += scatter[:, panel].T @ product_scatter
         return merged._replace(energy=merged.energy + float(np.einsum("ij,ij->", scatter, scatter)))

@@ -194,11 +194,9 @@ def multiply_by_column_groups(
     """Yield groups of `n_at_once` columns of a matrix (d, r); return its product and the number of groups."""
     if n_at_once >= Z.shape[1] and not is_in_file(Z):
         return (yield Z), 1
-    product, projected_totals, starts = (
-        tall_zeros_like(Z, Z.shape[1]),
-        [],
-        range(0, max(1, Z.shape[1]), n_at_once),
-    )
+    product = tall_zeros_like(Z, Z.shape[1])
+    projected_totals = []
+    starts = range(0, max(1, Z.shape[1]), n_at_once)
     # Columns are summed separately, so the bits do not depend on the groups.
     for start in starts:
         group = slice(start, min(start + n_at_once, Z.shape[1]))
@@ -432,11 +430,9 @@ def in_memory_spectrum(summary: AllRows, options: SVDOptions) -> Spectrum:
     axes, values, rounding, sketch_summary = svd.axes, svd.values, svd.rounding, None
     if options.n_passes == 1:
         sketch = np.sqrt(values).astype(options.dtype)[:, None] * axes
-        size, total, residual_bound = (
-            options.n_sketch_rows,
-            n_rows * svd.mean,
-            svd.residual_bound + rounding_floor(values, options.dtype),
-        )
+        size = options.n_sketch_rows
+        total = n_rows * svd.mean
+        residual_bound = svd.residual_bound + rounding_floor(values, options.dtype)
         sketch_summary = FrequentDirections(
             sketch, size, "full", n_rows, total, options.center, svd.energy, residual_bound
         )
@@ -529,10 +525,8 @@ def nystrom_spectrum(sketch: NystromSketch, options: SVDOptions) -> Spectrum:
     gram_product, k, dtype = sketch.products, options.n_components, sketch.products.product.dtype
     mean = gram_product.total / max(1, gram_product.n_rows)
     mean_energy, added = gram_product.n_rows * float(mean @ mean), int(sketch.center) - int(options.center)
-    energy, formed = (
-        max(0.0, gram_product.energy + added * mean_energy),
-        gram_product.energy + max(0, added) * mean_energy,
-    )
+    energy = max(0.0, gram_product.energy + added * mean_energy)
+    formed = gram_product.energy + max(0, added) * mean_energy
     check_range(energy, np.float64)
     scale = power_of_four_scale(formed, dtype)
     best = sketch.multiply(scale).approximate(k, added * gram_product.n_rows * scale)

@@ -14,15 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.configuration import get_in_memory_bytes, get_max_group_bytes
-from dspectral.engine.graph import (
-    Graph,
-    SharedFunction,
-    Tree,
-    get_array_nodes,
-    make_task,
-    shared_node,
-    task_ref,
-)
+from dspectral.engine.graph import Graph, SharedFunction, Tree, get_array_nodes, make_task, shared_node, task_ref
 from dspectral.engine.summary import get_nbytes
 from dspectral.linalg import sparse_products
 from dspectral.linalg.blas import blas_in_one_thread, copy_unaligned

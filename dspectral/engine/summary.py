@@ -42,10 +42,8 @@ def min_block_bytes(summary: int) -> int:
 
 def get_memory_estimate(summarize_block: Callable[..., Any], block: BlockSize) -> MemoryEstimate:
     """Return the memory estimate of a summary function, zeros if its class has none."""
-    inner, keywords = (
-        getattr(summarize_block, "func", summarize_block),
-        dict(getattr(summarize_block, "keywords", {})),
-    )
+    inner = getattr(summarize_block, "func", summarize_block)
+    keywords = dict(getattr(summarize_block, "keywords", {}))
     kind: Any = getattr(inner, "__self__", None)
     if not hasattr(kind, "estimate_block_memory") or inner != kind.from_block:
         return MemoryEstimate(0, 0)

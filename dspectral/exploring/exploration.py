@@ -18,15 +18,7 @@ import numpy as np
 
 from dspectral.exploring import steps
 from dspectral.exploring.documents import detect_unit, list_sources
-from dspectral.exploring.findings import (
-    ROWS,
-    TEXT,
-    TOKENS,
-    Sizes,
-    StageCallback,
-    StageTimer,
-    get_default_min_count,
-)
+from dspectral.exploring.findings import ROWS, TEXT, TOKENS, Sizes, StageCallback, StageTimer, get_default_min_count
 from dspectral.exploring.frequent_words import FrequentWords, describe_documents
 from dspectral.exploring.function_words import MIN_SCORE, score_function_words
 from dspectral.exploring.groups import DocumentGroups, compute_topics_by, read_groups
@@ -414,7 +406,7 @@ def _add_topics(
         return
     with stages.measure("Find topics", ROWS):
         topics.fit(store, terms=words.words)
-    stages.set_passes(topics.n_passes_)
+    stages.finished[-1] = stages.finished[-1]._replace(n_passes=topics.n_passes_)
     with stages.measure("Find nearest documents", ROWS, 2):
         document_choice = steps.choose_documents(store, topics, sizes.n_documents, seed=seed)
     with stages.measure("Compute the map of documents", ROWS):

@@ -40,10 +40,6 @@ class StageTimer:
             yield
         self.finished.append(Stage(name, reads, n_passes, time.perf_counter() - start))
 
-    def set_passes(self, n_passes: int) -> None:
-        """Set the passes of the last stage."""
-        self.finished[-1] = self.finished[-1]._replace(n_passes=n_passes)
-
 
 class Sizes(NamedTuple):
     """Maximum sizes of the parts of a page; ``limit_to`` computes those of a short text.

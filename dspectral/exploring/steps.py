@@ -8,13 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine import run_tasks
-from dspectral.exploring.documents import (
-    Space,
-    compute_points,
-    cut_excerpt,
-    find_nearest_documents,
-    read_documents,
-)
+from dspectral.exploring.documents import Space, compute_points, cut_excerpt, find_nearest_documents, read_documents
 from dspectral.exploring.findings import (
     Classes,
     DocumentMap,

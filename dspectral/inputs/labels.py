@@ -17,16 +17,7 @@ from dspectral.engine.around.memory import PassMemory, check_memory
 from dspectral.engine.summary import MemoryEstimate
 from dspectral.inputs.rows import get_row_dtype, validate_rows
 from dspectral.linalg.block_sums import check_indicator
-from dspectral.types import (
-    CheckedRows,
-    CSRRows,
-    HoldsRows,
-    Rows,
-    RowsLike,
-    check_container,
-    is_missing,
-    is_sparse,
-)
+from dspectral.types import CheckedRows, CSRRows, HoldsRows, Rows, RowsLike, check_container, is_missing, is_sparse
 
 Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
 """One label per document, or an indicator matrix with one column per class."""

@@ -24,15 +24,7 @@ from dspectral.store.columns import (
     get_weightings,
     set_fitted_columns,
 )
-from dspectral.types import (
-    Doubles,
-    FloatArray,
-    Rows,
-    RowsLike,
-    check_container,
-    is_sparse,
-    unwrap_xarray,
-)
+from dspectral.types import Doubles, FloatArray, Rows, RowsLike, check_container, is_sparse, unwrap_xarray
 
 _NUMBERS = "biuf"
 

@@ -15,13 +15,7 @@ from dspectral.linalg.sparse_products import to_canonical_csr
 from dspectral.parameters import check_integer, check_option, check_size
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore
-from dspectral.store.from_text.lines import (
-    BLOCK_BYTES,
-    LINE_CHUNK_BYTES,
-    LineChunk,
-    ReadOptions,
-    read_line_chunks,
-)
+from dspectral.store.from_text.lines import BLOCK_BYTES, LINE_CHUNK_BYTES, LineChunk, ReadOptions, read_line_chunks
 from dspectral.store.from_text.sources import FileRange, check_unchanged, get_fingerprints, split_files
 from dspectral.store.from_text.streams import open_decompressed
 from dspectral.store.from_text.text_input import build_blocks

@@ -78,7 +78,8 @@ def read_word2vec(
     compression, options = get_format(path)[1], storage_options or {}
     binary = _has_binary_vectors(path, compression, options) if binary is None else binary
     with open_decompressed(path, compression, options) as file:
-        lines = iter(()) if binary else _read_lines(file, path)
+        chunks = iter(()) if binary else read_line_chunks(file, path)
+        lines: Iterator[bytes] = (line for chunk in chunks for line in chunk.data.splitlines(keepends=True))
         first = file.readline(MAX_HEADER_BYTES) if binary else next(lines, b"")
         head, n_words = first.split(), 0
         if _is_header(head):
@@ -216,12 +217,6 @@ def _parse_numbers(fields: list[bytes]) -> list[float] | None:
         return [float(field) for field in fields]
     except ValueError:
         return None
-
-
-def _read_lines(file: IO[bytes], path: str) -> Iterator[bytes]:
-    """Yield the lines of a file as bytes, with their line breaks."""
-    for chunk in read_line_chunks(file, path):
-        yield from chunk.data.splitlines(keepends=True)
 
 
 def _read_text(lines: Iterator[bytes], path: str, n_words: int | None, n_dimensions: int) -> Iterator[Entry]:

@@ -206,10 +206,8 @@ def iter_dense_column_panels(
     # Invariant: entries of row i before `positions[i - start]` are in earlier panels.
     if is_sparse(A):
         data, indices = read_only(A.data), read_only(A.indices)
-        positions, ends = (
-            A.indptr[start:stop].astype(np.int64),
-            A.indptr[start + 1 : stop + 1].astype(np.int64),
-        )
+        positions = A.indptr[start:stop].astype(np.int64)
+        ends = A.indptr[start + 1 : stop + 1].astype(np.int64)
     buffer = np.empty(n_rows * n_columns, dtype=dtype)
     for first in range(0, A.shape[1], n_columns):
         columns = slice(first, min(first + n_columns, A.shape[1]))

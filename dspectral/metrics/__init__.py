@@ -1,12 +1,6 @@
 """Scores of predictions that scikit-learn does not have, as functions of arrays."""
 
-from dspectral.metrics.ranking import (
-    document_auc,
-    label_propensities,
-    ndcg_at,
-    precision_at,
-    propensity_precision_at,
-)
+from dspectral.metrics.ranking import document_auc, label_propensities, ndcg_at, precision_at, propensity_precision_at
 from dspectral.metrics.sequences import (
     average_mutual_information,
     cluster_counts,

@@ -68,10 +68,8 @@ def plot_documents(
     """
     if not isinstance(model, Topics):
         raise TypeError(f"model must be a fitted Topics, but is {type(model).__name__}")
-    n, n_topics = (
-        check_integer("n", n, at_least=MIN_DOCUMENTS),
-        check_integer("n_topics", n_topics, at_least=1),
-    )
+    n = check_integer("n", n, at_least=MIN_DOCUMENTS)
+    n_topics = check_integer("n_topics", n_topics, at_least=1)
     coordinates: Any = model.coordinates(X)
     rows = np.sort(np.random.default_rng(random_state).permutation(coordinates.shape[0])[:n])
     sample = np.asarray(coordinates[rows])  # computes lazy coordinates

@@ -265,19 +265,13 @@ def _write_blocks(location: Location, path: str, rows: da.Array) -> None:
             tall = max(1, CHUNK_BYTES // (width * rows.dtype.itemsize))
             array = parent.create_array(name, shape=rows.shape, dtype=rows.dtype, chunks=(min(tall, n_rows), width))
         array.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
-    # The rows may be read from the same file. HDF5 cannot write a file that is open for reading, so it is reopened for
-    # each write.
-    for start, stop, computed in _compute_blocks(rows):
-        with open_anndata_root(location, writable=True) as root:
-            root[path][start:stop] = computed
-
-
-def _compute_blocks(rows: da.Array) -> Iterator[tuple[int, int, Any]]:
-    """Compute some blocks at a time; yield their first row, stop row and values."""
     starts = [0, *accumulate(rows.chunks[0])]
-    # Two blocks per core keep all cores busy and bound memory.
+    # Two blocks per core keep all cores busy and bound memory. The rows may be read from the same file. HDF5 cannot
+    # write a file that is open for reading, so it is reopened for each write.
     for first, last in pairwise([*range(0, rows.numblocks[0], 2 * CPU_COUNT), rows.numblocks[0]]):
-        yield starts[first], starts[last], np.asarray(rows.blocks[first:last].compute())
+        computed = np.asarray(rows.blocks[first:last].compute())
+        with open_anndata_root(location, writable=True) as root:
+            root[path][starts[first] : starts[last]] = computed
 
 
 def _require_group(root: Any, path: str) -> Any:

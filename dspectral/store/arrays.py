@@ -29,14 +29,7 @@ from dspectral.store.array_files import (
     get_array_codecs,
     get_fill_value,
 )
-from dspectral.store.location import (
-    INVALID_CONTENT_ERRORS,
-    Files,
-    LocalFiles,
-    Location,
-    StoreError,
-    annotate_disk_full,
-)
+from dspectral.store.location import INVALID_CONTENT_ERRORS, Files, LocalFiles, Location, StoreError, annotate_disk_full
 from dspectral.types import JSON
 
 R = TypeVar("R")

@@ -30,13 +30,7 @@ from dspectral.store.arrays import (
 )
 from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.counts import open_store
-from dspectral.store.location import (
-    NAMED_LOCATIONS,
-    Location,
-    StoreError,
-    annotate_disk_full,
-    without_secrets,
-)
+from dspectral.store.location import NAMED_LOCATIONS, Location, StoreError, annotate_disk_full, without_secrets
 from dspectral.store.lock import hold_write_lock
 from dspectral.store.rows import CountMatrix
 from dspectral.store.writer import thread_pool_options

@@ -32,21 +32,10 @@ from dspectral.store.blocks import (
 from dspectral.store.columns import Columns
 from dspectral.store.location import Location, StoreError, damage_error, without_secrets
 from dspectral.store.rows import ENTRY_BYTES, BlockReader, CountMatrix, dask_array_from_blocks
-from dspectral.store.vocabulary import (
-    KEEP_TERMS,
-    Vocabulary,
-    read_term_sample,
-    read_vocabulary,
-    vocabulary_columns,
-)
+from dspectral.store.vocabulary import KEEP_TERMS, Vocabulary, read_term_sample, read_vocabulary, vocabulary_columns
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
-from dspectral.text.tokenizers import (
-    TokenizerLike,
-    register_tokenizer,
-    tokenizer_from_record,
-    wrap_tokenizer_names,
-)
+from dspectral.text.tokenizers import TokenizerLike, register_tokenizer, tokenizer_from_record, wrap_tokenizer_names
 from dspectral.types import CSRRows, Doubles, Int64s
 
 FORMAT = 2

@@ -9,14 +9,7 @@ from scipy import sparse
 
 from dspectral._compiled import compiled
 from dspectral.registry import register_class
-from dspectral.text.csr_buffers import (
-    RowBuffers,
-    allocate_buffers,
-    find_group_end,
-    hash_group,
-    sum_group,
-    to_csr,
-)
+from dspectral.text.csr_buffers import RowBuffers, allocate_buffers, find_group_end, hash_group, sum_group, to_csr
 from dspectral.text.term_bytes import hash_terms
 from dspectral.text.tokenizers import (
     TokenizerLike,

@@ -7,14 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled, read_only
-from dspectral.text.csr_buffers import (
-    RowBuffers,
-    allocate_buffers,
-    find_group_end,
-    hash_group,
-    sum_group,
-    to_csr,
-)
+from dspectral.text.csr_buffers import RowBuffers, allocate_buffers, find_group_end, hash_group, sum_group, to_csr
 from dspectral.text.term_bytes import hash_terms, is_equal, read_only_terms
 from dspectral.text.tokenizers import TokenizerLike, tokenize_documents
 from dspectral.text.tokens import Tokens, check_ngram_range

@@ -8,14 +8,7 @@ from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
 from dspectral.text.ngrams import count_distinct_ngrams
-from dspectral.text.term_bytes import (
-    compare_slices,
-    copy_bytes,
-    gather_slices,
-    hash_terms,
-    read_only_terms,
-    take_terms,
-)
+from dspectral.text.term_bytes import compare_slices, copy_bytes, gather_slices, hash_terms, read_only_terms, take_terms
 from dspectral.text.token_rules import MAX_MEAN_LETTERS, count_unspaced
 from dspectral.text.tokenizers import TokenizerLike, tokenize_documents
 from dspectral.text.tokens import check_ngram_range

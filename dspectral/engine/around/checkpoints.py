@@ -218,11 +218,9 @@ class Checkpoints:
         Each summary becomes a :class:`TimedSummary`. Tasks that read have keys of their own, because block and merge
         tasks are counted by their keys. Tasks below a summary that is read are left out.
         """
-        tokenizer, names, moved = (
-            GraphTokenizer(dict(graph), _hash_content),
-            dict[Key, str](),
-            dict[Key, Any](),
-        )
+        tokenizer = GraphTokenizer(dict(graph), _hash_content)
+        names = dict[Key, str]()
+        moved = dict[Key, Any]()
         group = f"read-kept-{uuid.uuid4().hex}"
         # Invariant: inputs precede their merge in the tree, so they have names, and new keys if they are read.
         for key, inputs in tree.items():

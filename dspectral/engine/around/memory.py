@@ -211,11 +211,9 @@ def count_column_groups(
     """
     is_local = is_in_memory(X)
     arrays = [as_row_chunks(X, "product", is_local=is_local)]
-    memory, width, fan_in = (
-        get_process_memory(None if is_local else current_client()),
-        shape[1],
-        get_fan_in(),
-    )
+    memory = get_process_memory(None if is_local else current_client())
+    width = shape[1]
+    fan_in = get_fan_in()
     if memory is None or not memory.limit:
         return 1
     explicit_limit = None if memory.n_workers else get_explicit_memory_limit()

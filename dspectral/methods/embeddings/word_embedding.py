@@ -11,14 +11,7 @@ from sklearn.base import BaseEstimator
 from dspectral.configuration import get_memory_limit
 from dspectral.cooccurrence.contexts import Context, ContextCounts, ContextSettings, make_window
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scaling, bound_entries
-from dspectral.decomposition.spectrum import (
-    Certificate,
-    Spectrum,
-    SVDOptions,
-    n_block_reads,
-    select_solver,
-    spectrum,
-)
+from dspectral.decomposition.spectrum import Certificate, Spectrum, SVDOptions, n_block_reads, select_solver, spectrum
 from dspectral.engine import collect_rows, count_as_pass, expect_passes, map_rows, summarize, tracked_fit
 from dspectral.inputs.rows import RunPlanMixin
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus

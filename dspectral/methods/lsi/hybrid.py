@@ -21,15 +21,7 @@ from dspectral.decomposition.spectrum import (
     select_solver,
     spectrum_from_summary,
 )
-from dspectral.engine import (
-    collect_rows,
-    count_as_pass,
-    expect_passes,
-    has_few_zeros,
-    map_rows,
-    summarize,
-    tracked_fit,
-)
+from dspectral.engine import collect_rows, count_as_pass, expect_passes, has_few_zeros, map_rows, summarize, tracked_fit
 from dspectral.engine.summary import add_fields
 from dspectral.inputs.labels import (
     Classes,
@@ -42,13 +34,7 @@ from dspectral.inputs.labels import (
 from dspectral.inputs.rows import RowTransformer, project, validate_rows
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import (
-    compute_energy,
-    compute_gram,
-    multiply_each_row,
-    sum_rows,
-    to_float_rows,
-)
+from dspectral.linalg.block_sums import compute_energy, compute_gram, multiply_each_row, sum_rows, to_float_rows
 from dspectral.linalg.dense import fix_signs
 from dspectral.methods.lsi.similarities import (
     Factor,
@@ -379,13 +365,11 @@ class HybridLSI(TopTermsMixin, RowTransformer, BaseEstimator):
         documents = self._make_products(rows, y, document_similarity)
         # Class sums are far larger than single entries, which would be lost in float32.
         single = self.alpha_ == 0 and beta == 0 and rows.dtype == np.float32
-        options = SVDOptions(
-            self._n_components(rows),
-            solver=SOLVER,
-            n_passes=N_PASSES,
-            seed=self.random_state_,
-            dtype=np.float32 if single else np.float64,
-        )
+        n_components: Any = self.n_components
+        if n_components == "auto":
+            n_components = int(min(MAX_COMPONENTS, *(size for size in rows.shape if math.isfinite(size))))
+        dtype = np.float32 if single else np.float64
+        options = SVDOptions(n_components, solver=SOLVER, n_passes=N_PASSES, seed=self.random_state_, dtype=dtype)
         result = hybrid_spectrum(documents, root, options, rows.shape)
         result = result if self.n_components == "auto" else pad_components(result, options)
         # Components are L V, so that transform is a single product.
@@ -426,11 +410,6 @@ class HybridLSI(TopTermsMixin, RowTransformer, BaseEstimator):
         self.admissible_beta_ = max_weight(ends[0])
         check_weight(self.beta, self.admissible_beta_, "beta", "I + beta term_similarity")
         return factor(matrix, self.beta, ends) if self.beta else None
-
-    def _n_components(self, X: CheckedRows) -> int:
-        if self.n_components != "auto":
-            return self.n_components
-        return int(min(MAX_COMPONENTS, *(size for size in X.shape if math.isfinite(size))))
 
     def _alpha(self, auto: float) -> float:
         is_auto = isinstance(self.alpha, str) and self.alpha == "auto"

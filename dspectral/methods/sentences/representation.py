@@ -16,14 +16,7 @@ from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.sentences.features import HALF_KINDS, HalfKind, SentenceFeatures, compute_half
-from dspectral.parameters import (
-    MAX_READS,
-    RandomState,
-    check_integer,
-    check_real,
-    resolve_recipe,
-    resolve_seed,
-)
+from dspectral.parameters import MAX_READS, RandomState, check_integer, check_real, resolve_recipe, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.store.columns import get_columns
 from dspectral.store.coordinates import write_rows

@@ -15,13 +15,7 @@ from dspectral.inputs.texts import clone_with_shared
 from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.methods.tmpca.levels import LevelSettings, count_levels, find_levels
 from dspectral.methods.tmpca.nodes import OUTPUTS, Output, Trees, encode_trees, n_columns
-from dspectral.methods.tmpca.streams import (
-    SentencesLike,
-    TreeSettings,
-    WordVectors,
-    encode_lists,
-    make_stream,
-)
+from dspectral.methods.tmpca.streams import SentencesLike, TreeSettings, WordVectors, encode_lists, make_stream
 from dspectral.parameters import check_flag, check_integer, check_option
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath

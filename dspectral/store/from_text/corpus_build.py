@@ -23,13 +23,7 @@ from dspectral.text.cleaning import check_clean
 from dspectral.text.term_bytes import take_terms
 from dspectral.text.terms import TermTable, count_unspaced_letters, is_unsegmented
 from dspectral.text.token_rules import TokenRule
-from dspectral.text.tokenizers import (
-    Tokenizer,
-    TokenizerLike,
-    as_tokenizer,
-    check_normalize,
-    wrap_tokenizer_names,
-)
+from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer, check_normalize, wrap_tokenizer_names
 from dspectral.text.tokens import Tokens
 from dspectral.text.words import count_words, look_up_words, tokenize_sentences
 from dspectral.types import RARE, Documents

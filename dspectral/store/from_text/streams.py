@@ -77,7 +77,12 @@ ZSTD_MAX_WINDOW = 1 << 31
 def open_decompressed(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressed."""
     with open_raw(url, options) as raw, annotate_decompression_errors(url, compression):
-        yield _open_decompressor(raw, compression)
+        if compression == "gz":
+            yield gzip.GzipFile(fileobj=raw)  # type: ignore[misc]
+        elif compression == "bz2":
+            yield bz2.BZ2File(raw)
+        else:
+            yield io.BufferedReader(_IteratorIO(_decompress_zstd(raw))) if compression == "zst" else raw
 
 
 @contextmanager
@@ -112,14 +117,6 @@ def open_raw(url: str, options: dict[str, Any]) -> Iterator[IO[bytes]]:
     # fsspec shares one object per in-memory file, so concurrent readers would share its position.
     with io.BytesIO(file.getvalue()) if isinstance(file, io.BytesIO) else file as raw:
         yield raw
-
-
-def _open_decompressor(raw: IO[bytes], compression: str | None) -> Any:
-    if compression == "gz":
-        return gzip.GzipFile(fileobj=raw)
-    if compression == "bz2":
-        return bz2.BZ2File(raw)
-    return io.BufferedReader(_IteratorIO(_decompress_zstd(raw))) if compression == "zst" else raw
 
 
 class _IteratorIO(io.RawIOBase):

@@ -22,20 +22,8 @@ from dspectral.store.from_text.lines import (
     warn_long_documents,
 )
 from dspectral.store.from_text.readers import read_file_range
-from dspectral.store.from_text.sources import (
-    FileRange,
-    check_unchanged,
-    get_fingerprints,
-    get_total_bytes,
-    split_files,
-)
-from dspectral.store.from_text.texts import (
-    COUNTS,
-    SavedTextBlock,
-    Texts,
-    read_saved_texts,
-    save_texts,
-)
+from dspectral.store.from_text.sources import FileRange, check_unchanged, get_fingerprints, get_total_bytes, split_files
+from dspectral.store.from_text.texts import COUNTS, SavedTextBlock, Texts, read_saved_texts, save_texts
 from dspectral.store.writer import StoreWriter, thread_pool_options
 from dspectral.types import Documents
 

@@ -14,13 +14,7 @@ from scipy import sparse
 from dspectral.engine import summarize
 from dspectral.store.arrays import compute_digest
 from dspectral.store.blocks import IDS, read_documents, write_documents
-from dspectral.store.from_text.lines import (
-    LINE_CHUNK_BYTES,
-    MISSING,
-    DocumentSizeLimit,
-    ReadCounts,
-    ReadOptions,
-)
+from dspectral.store.from_text.lines import LINE_CHUNK_BYTES, MISSING, DocumentSizeLimit, ReadCounts, ReadOptions
 from dspectral.store.from_text.readers import pack_blocks
 from dspectral.store.from_text.streams import import_extra
 from dspectral.store.location import Location, StoreError
