@@ -220,12 +220,7 @@ class LabeledSentences(NamedTuple):
     offsets: NDArray[np.int64]
 
 
-@register_arrays(
-    {
-        "data": Array("*", "u"),
-        "offsets": Array("*", "i", below="data", order="offsets"),
-    }
-)
+@register_arrays({"data": Array("*", "u"), "offsets": Array("*", "i", below="data", order="offsets")})
 @register_class
 class Documents(NamedTuple):
     """The UTF-8 text of a block of documents: document ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""

@@ -78,10 +78,7 @@ def sum_packed_rows(
     """Add the packed counts of the same rows to `before`, exactly. Memory: 12 bytes per entry of the result."""
     data, indices, indptr = read_only(before[0]), read_only(before[1]), read_only(before[2])
     section_starts = np.concatenate(
-        [
-            np.empty((0, 4), dtype=np.int64),
-            *(_find_section_starts(packed_rows, int(start)) for start in starts),
-        ]
+        [np.empty((0, 4), dtype=np.int64), *(_find_section_starts(packed_rows, int(start)) for start in starts)]
     )
     packed = read_only(packed_rows)
     n_new = int(packed_rows[starts].sum())

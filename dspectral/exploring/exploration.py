@@ -274,11 +274,7 @@ def _get_fields(read_options: ReadOptions, *names: str) -> dict[str, Any]:
 def _record_settings(read_options: ReadOptions, min_count: int, seed: int) -> dict[str, Any]:
     """Return the settings for the page, without options of file systems, which may hold secrets."""
     source = {name: value for name, value in _get_fields(read_options, *SOURCE_FIELDS).items() if value is not None}
-    sizes = {
-        "block_bytes": read_options.block_bytes,
-        "errors": read_options.errors,
-        **read_options.size_limit.record(),
-    }
+    sizes = {"block_bytes": read_options.block_bytes, "errors": read_options.errors, **read_options.size_limit.record()}
     return {"min_count": min_count, "seed": seed, **sizes, **source}
 
 

@@ -73,11 +73,7 @@ ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-ENVIRONMENT.policies["json.dumps_kwargs"] = {
-    "separators": (",", ":"),
-    "ensure_ascii": False,
-    "allow_nan": False,
-}
+ENVIRONMENT.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
 ENVIRONMENT.filters |= {"thousands": "{:,}".format, "size": format_size, "time": format_seconds}
 
 

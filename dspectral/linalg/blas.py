@@ -110,11 +110,7 @@ def numeric_environment() -> dict[str, str]:
             versions[package] = version(package)
         except PackageNotFoundError:  # importable, but not installed
             versions[package] = str(getattr(sys.modules.get(package), "__version__", "absent"))
-    return versions | {
-        "BLAS": blas_libraries(),
-        "Numba": get_loop_cpu(),
-        "source of dspectral": source_hash()[:12],
-    }
+    return versions | {"BLAS": blas_libraries(), "Numba": get_loop_cpu(), "source of dspectral": source_hash()[:12]}
 
 
 def _reset_controlling_thread() -> None:

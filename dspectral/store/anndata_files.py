@@ -242,10 +242,7 @@ def _use_zarr_settings() -> Iterator[None]:
     """Context for AnnData's writers: Zarr format 3 without shards, without their warnings."""
     settings = import_optional("anndata").settings
     with warnings.catch_warnings():
-        for message in (
-            "Consolidated metadata is currently not part",
-            "This setting will be removed in 0.14",
-        ):
+        for message in ("Consolidated metadata is currently not part", "This setting will be removed in 0.14"):
             warnings.filterwarnings("ignore", message=message)
         with settings.override(zarr_write_format=3, auto_shard_zarr_v3=False):
             yield

@@ -202,11 +202,7 @@ def write_stored_group(location: Location, attributes: dict[str, Any], arrays: S
             retry(_write_row_chunks, store, path, values, description=f"writing {path} of {location.url}")
     # The attributes name the generation of the valid arrays, so this single write switches from old to new arrays.
     # Digests and the content hash detect edited shapes and numbers.
-    content = {
-        **attributes,
-        "generation": generation,
-        "digests": [compute_digest(values) for values in arrays],
-    }
+    content = {**attributes, "generation": generation, "digests": [compute_digest(values) for values in arrays]}
 
     def finish() -> None:
         zarr.open_group(store, mode="a", zarr_format=3).attrs.put(add_content_hash(content))

@@ -285,10 +285,7 @@ class Location(NamedTuple):
     def remove(self, *paths: str) -> None:
         """Remove groups or arrays with their contents; ignore missing ones."""
         for path in paths:
-            retry(
-                lambda path=path: self._require_group().__delitem__(path),
-                description=f"removing {self.url}/{path}",
-            )
+            retry(lambda path=path: self._require_group().__delitem__(path), description=f"removing {self.url}/{path}")
 
     def try_remove(self, *paths: str) -> None:
         """Remove temporary data; ignore errors, because the result is already complete."""

@@ -100,12 +100,7 @@ def _try_create(file_system: fsspec.AbstractFileSystem, holder: str, content: by
     except Exception as error:
         # S3 responds with 412 or 409, which s3fs may not translate.
         texts = f"{type(error).__name__} {error} {error.__cause__}"
-        signs = (
-            "PreconditionFailed",
-            "ConditionalRequestConflict",
-            "At least one of the pre-conditions",
-            "412",
-        )
+        signs = ("PreconditionFailed", "ConditionalRequestConflict", "At least one of the pre-conditions", "412")
         if not (isinstance(error, FileExistsError) or any(sign in texts for sign in signs)):
             raise
     # A failed attempt may still have created it; without exclusive create the last writer wins.

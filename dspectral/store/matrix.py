@@ -98,11 +98,7 @@ def write_counts(
         raise ValueError(f"X has dtype {rows.dtype}, but counts must be real numbers: convert it")
     # The manifest stores block sizes run-length encoded.
     cuts = [[size, len(list(run))] for size, run in groupby(rows.chunks[0])]
-    settings = {
-        "matrix": {"shape": [n_rows, n_columns], "cuts": cuts},
-        "signed": signed,
-        **(provenance or {}),
-    }
+    settings = {"matrix": {"shape": [n_rows, n_columns], "cuts": cuts}, "signed": signed, **(provenance or {})}
     if weightings := get_weightings(X):
         settings[WEIGHTING_KEY] = " ".join(sorted(weightings))
     parts = [rows]

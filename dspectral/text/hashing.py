@@ -123,12 +123,7 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
     tokens = tokenize_documents(documents, params.lowercase, params.tokenizer, params.normalize)
     # Without functions all settings have one type, for which the kernel is compiled once.
     buffers = allocate_buffers(tokens.bounds, params.ngram_range)
-    _hash(
-        tokens,
-        params._replace(tokenizer=None, normalize=None),
-        params.n_features.bit_length() - 1,
-        buffers,
-    )
+    _hash(tokens, params._replace(tokenizer=None, normalize=None), params.n_features.bit_length() - 1, buffers)
     return to_csr(buffers, params.n_features)
 
 

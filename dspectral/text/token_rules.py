@@ -192,12 +192,7 @@ def _make_kind_table(rule: str, keep_signs: bool) -> NDArray[np.uint8]:
         for pattern, kind in ((HIRAGANA, KANA), (LEADING_VOWELS, LEAD), (FOLLOWING_VOWELS, FOLLOW)):
             table[unspaced & match_code_points(pattern)] = kind
         table[list(map(ord, STACKERS))] = STACK
-    for characters, kind in (
-        (MIDWORD_SIGNS, MIDDLE),
-        (EXTENDERS, MARK),
-        ("\u200d", JOINER),
-        (NUMBER_SIGNS, alone),
-    ):
+    for characters, kind in ((MIDWORD_SIGNS, MIDDLE), (EXTENDERS, MARK), ("\u200d", JOINER), (NUMBER_SIGNS, alone)):
         table[list(map(ord, characters))] = kind
     table[list(map(ord, SPACE_LIKE))] = BLANK
     table[blanks] = BLANK

@@ -13,11 +13,7 @@ from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
 
 
-@register_arrays(
-    {
-        "document_frequency": Array("d", "i", at_least=0, below="n_rows+1"),
-    }
-)
+@register_arrays({"document_frequency": Array("d", "i", at_least=0, below="n_rows+1")})
 @register_class
 class DocumentFrequencies(NamedTuple):
     """Number of rows, and number of nonzero rows of each column, shape (d,)."""
@@ -48,12 +44,7 @@ Norm: TypeAlias = Literal["l1", "l2"]
 Unseen: TypeAlias = Literal["drop", "keep"]
 
 
-@register_arrays(
-    {
-        "column_weights": Array("d", optional=True),
-        "columns": Array("d", "i", at_least=0, optional=True),
-    }
-)
+@register_arrays({"column_weights": Array("d", optional=True), "columns": Array("d", "i", at_least=0, optional=True)})
 @register_class
 class Weighting(NamedTuple):
     """Weighting of sparse rows: by entry, then by column, then by the norm of the row.

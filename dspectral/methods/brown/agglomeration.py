@@ -11,12 +11,7 @@ from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import Doubles, Int32s
 
 
-@register_arrays(
-    {
-        "merges": Array("n 2", "i", at_least=0, below="2*n"),
-        "costs": Array("n"),
-    }
-)
+@register_arrays({"merges": Array("n 2", "i", at_least=0, below="2*n"), "costs": Array("n")})
 @register_class
 class ClusterTree(NamedTuple):
     """Binary tree over n leaves, in the format of SciPy's linkage: nodes below n are leaves.

@@ -34,12 +34,7 @@ CorpusLike: TypeAlias = HoldsSentences | HoldsLabeledSentences
 """A corpus, with or without labels."""
 
 
-@register_arrays(
-    {
-        "model_.initial": Array("k", sums=0),
-        "model_.emission": Array("t k", sums=0),
-    }
-)
+@register_arrays({"model_.initial": Array("k", sums=0), "model_.emission": Array("t k", sums=0)})
 class ChainDecoder(RunPlanMixin, TopTermsMixin, BaseEstimator):
     """Base of estimators whose ``model_`` is a hidden Markov model over types; each block is one task."""
 

@@ -15,12 +15,7 @@ from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath, Int64s
 
 
-@register_arrays(
-    {
-        "words_": Array("t", ""),
-        "model_.transition": Array("k k", sums=1),
-    }
-)
+@register_arrays({"words_": Array("t", ""), "model_.transition": Array("k k", sums=1)})
 @register_class
 class EMHMM(StateDecoder):
     """Hidden Markov model by expectation maximization (Baum-Welch), one pass over the corpus per iteration.

@@ -27,12 +27,7 @@ _ROUNDING = 1e-14
 """Relative increase of the objective that counts as rounding."""
 
 
-@register_arrays(
-    {
-        "axes": Array("d n_classes"),
-        "offsets": Array("n_classes"),
-    }
-)
+@register_arrays({"axes": Array("d n_classes"), "offsets": Array("n_classes")})
 @register_class
 class Relevancy(NamedTuple):
     """Logistic weight of a document in the space of each class: ``1 / (1 + exp(-a (x'w + c + b)))``."""

@@ -155,11 +155,7 @@ _ROWS = 512
 """Rows of cosines in memory at a time."""
 
 
-@register_arrays(
-    {
-        "matrix": Array("terms terms"),
-    }
-)
+@register_arrays({"matrix": Array("terms terms")})
 @register_class
 class TermSimilarity(NamedTuple):
     """Similarities between the terms of a vocabulary.

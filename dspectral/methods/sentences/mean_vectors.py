@@ -15,11 +15,7 @@ from dspectral.text.term_index import TermIndex, encode_documents
 from dspectral.types import Documents, FloatArray
 
 
-@register_arrays(
-    {
-        "vectors": Array("* *", "fiu", optional=True),
-    }
-)
+@register_arrays({"vectors": Array("* *", "fiu", optional=True)})
 @register_class
 class WordVectorRepresentation(SentenceFeatures):
     """Represent a sentence by its n-grams and the mean of given word vectors, both scaled to unit length.

@@ -186,10 +186,7 @@ def pool_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray], *, slid
     if not full.any():
         return out
     parts = []
-    for rows, sizes in (
-        leaves,
-        *(_iterate_sliding_levels if sliding else _iterate_levels)(leaves, trees, axes),
-    ):
+    for rows, sizes in (leaves, *(_iterate_sliding_levels if sliding else _iterate_levels)(leaves, trees, axes)):
         # reduceat sums from each start to the next; empty trees have no start.
         starts = (np.cumsum(sizes) - sizes)[full]
         wide = rows.astype(out.dtype, copy=False)

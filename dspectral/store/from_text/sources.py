@@ -387,10 +387,7 @@ def _coalesce_small_files(ranges: list[FileRange], span_bytes: int) -> Iterator[
 
 def _locate_columns(file_range: FileRange, read_options: ReadOptions) -> tuple[FileRange, int]:
     """Return the range with its delimiter and column indices from the header, and the header's line number."""
-    column_names = [
-        str(file_range.field),
-        *([] if read_options.text_field is None else [read_options.text_field]),
-    ]
+    column_names = [str(file_range.field), *([] if read_options.text_field is None else [read_options.text_field])]
     fixed_delimiter = read_options.delimiter
     tried = (
         DELIMITERS
