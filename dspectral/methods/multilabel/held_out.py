@@ -1,5 +1,6 @@
 """Model selection on leave-one-out scores of held-out documents."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -44,7 +45,10 @@ class Scoring(NamedTuple):
 
 
 def select_scoring(leading: FirstPassResult, model: LabelModel, settings: Settings) -> Scoring:
-    """Return the scoring of highest held-out gain, with calibrated scales."""
+    """Return the first scoring within one standard error of the best, with calibrated scales.
+
+    Its penalty of the log-odds is the geometric mean over scorings within that error that only differ in it.
+    """
     regression, candidates = EigenbasisRegression.from_sums(model.regression), settings.scoring_candidates
     n_labels = len(regression.labels)
     n = min(len(leading.sample.hashes), max(MIN_HELD_OUT, MAX_PRODUCTS // max(1, regression.labels.size)))
@@ -58,9 +62,11 @@ def select_scoring(leading: FirstPassResult, model: LabelModel, settings: Settin
     has_positives = regression.rates * n >= 1.0  # at least one expected positive document
     ridges = {alpha: held_out.ridge(alpha) for alpha in dict.fromkeys(candidate.alpha for candidate in candidates)}
     gains, common = _candidate_gains(held_out, candidates, ridges, has_positives)
-    best = candidates[one_standard_error_rule(gains)]
-    odds = held_out.odds(best.odds_alpha)
-    scales = platt_scales(odds, held_out.truth, has_positives, common[best.odds_alpha])
+    tied = [candidate for candidate, near in zip(candidates, within_standard_error(gains), strict=True) if near]
+    penalties = [each.odds_alpha for each in tied if each._replace(odds_alpha=tied[0].odds_alpha) == tied[0]]
+    best = tied[0]._replace(odds_alpha=math.prod(penalties) ** (1 / len(penalties)))
+    odds, common_scale = held_out.odds(best.odds_alpha), np.mean([common[alpha] for alpha in penalties], axis=0)
+    scales = platt_scales(odds, held_out.truth, has_positives, common_scale)
     if n_labels > MAX_CALIBRATED_LABELS:
         return Scoring(best, regression, scales, n, None)
     scores = scales[:, 0] + scales[:, 1] * odds + best.weight * ridges[best.alpha]
@@ -247,11 +253,11 @@ class LeaveOneOutScores(NamedTuple):
         return np.asarray((scores - share * target) / (1 - share))
 
 
-def one_standard_error_rule(gains: FloatArray) -> int:
-    """Return the first candidate (row of gains) within one standard error of the best."""
+def within_standard_error(gains: FloatArray) -> NDArray[np.bool_]:
+    """Return whether the mean gain of each candidate (row of gains) is within one standard error of the best."""
     loss = gains[int(np.argmax(gains.mean(axis=1)))] - gains
     error = loss.std(axis=1) / np.sqrt(gains.shape[1])
-    return int(np.argmax(loss.mean(axis=1) <= error))
+    return np.asarray(loss.mean(axis=1) <= error)
 
 
 @compiled
