@@ -153,7 +153,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
     for q = m + s features, independent of the number of documents. Documents without labels contribute their words.
 
     Eigenvectors of the Gram matrix of the features serve all labels and penalties: all of them, or for more than 512
-    features and few labels a quarter, and conjugate gradients. They give one Newton step of logistic regression from
+    features and few labels a fifth, and conjugate gradients. They give one Newton step of logistic regression from
     the label rates, and ridge regression. Penalties, shifts and scales of the log-odds of each label, are selected by
     leave-one-out scores of at most 4,096 documents, those with the smallest hashes.
 

@@ -191,7 +191,7 @@ def test_leading_eigenvectors_and_gradients_give_nearly_the_coefficients_of_all(
     exact = EigenbasisRegression.from_sums(sums)
     monkeypatch.setattr(latent_states, "MAX_EXACT_FEATURES", 40)
     leading = EigenbasisRegression.from_sums(sums)
-    assert len(leading.values) == min(n, 20) < len(exact.values) == 80
+    assert len(leading.values) == min(n, 16) < len(exact.values) == 80
     expected, found = (model.coefficients(weights, scales) for model in (exact, leading))
     assert np.linalg.norm(found - expected) < tolerance * np.linalg.norm(expected)
     if n == 400:
