@@ -35,7 +35,7 @@ from dspectral.store.columns import (
 from dspectral.store.vocabulary import Vocabulary
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.packing import Texts, pack_texts
-from dspectral.text.term_index import encode_documents
+from dspectral.text.term_index import TermIndex, encode_documents
 from dspectral.text.weighting import HasWeighting, Weighting
 from dspectral.types import CSRRows, Documents, Doubles, Int64s
 
@@ -186,8 +186,9 @@ class CountMatrix(ABC):
         vocabulary, settings = self.vocabulary, getattr(self, "provenance", {}).get("vocabulary")
         if vocabulary is None or not settings:
             raise ValueError(f"{self!r} has neither hashing settings nor a vocabulary: pass counts instead of texts")
+        index = TermIndex.from_terms(vocabulary.documents)
         tokenization = tuple(settings["ngram_range"]), settings["lowercase"], settings.get("tokenizer")
-        return encode_documents(documents, vocabulary.term_index(), *tokenization, settings.get("normalize"))
+        return encode_documents(documents, index, *tokenization, settings.get("normalize"))
 
     def to_anndata(self, *, lazy: bool = True, weighting: Weighting | HasWeighting | None = None) -> Any:
         """Return the rows as an AnnData object for scanpy and other scverse programs.

@@ -193,16 +193,6 @@ class Vocabulary:
     def _columns(self) -> dict[str, int]:
         return {term: column for column, term in enumerate(self.terms)}
 
-    def term_index(self) -> TermIndex:
-        """Return a hash table that maps n-grams to columns.
-
-        Returns
-        -------
-        TermIndex
-            The hash table: about 24 bytes per n-gram plus its text.
-        """
-        return TermIndex.from_terms(self.documents)
-
 
 def write_vocabulary(location: Location, vocabulary: Vocabulary, **facts: str) -> None:
     """Write a vocabulary into a store; its completion marker, with ``facts``, is written last."""
@@ -286,5 +276,5 @@ def get_term_index(location: Location, call: str) -> TermIndex:
         if call not in _TERM_INDEXES:
             # A long-lived worker runs many builds; only the latest index stays in memory.
             _TERM_INDEXES.clear()
-            _TERM_INDEXES[call] = read_vocabulary(location).term_index()
+            _TERM_INDEXES[call] = TermIndex.from_terms(read_vocabulary(location).documents)
         return _TERM_INDEXES[call]

@@ -10,7 +10,7 @@ from scipy import sparse
 from dspectral.linalg.block_sums import compute_energy
 from dspectral.linalg.sparse_products import weight_and_normalize
 from dspectral.registry import Array, register_arrays, register_class
-from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
+from dspectral.types import CSRRows, FloatArray, IntArray, Rows, is_sparse
 
 
 @register_arrays({"document_frequency": Array("d", "i", at_least=0, below="n_rows+1")})
@@ -130,7 +130,7 @@ class Weighting(NamedTuple):
         # The result shares its indices with the input: a weighting costs one copy of the data.
         weighted = sparse.csr_array((_transform_counts(data, self.tf), rows.indices, rows.indptr), shape=rows.shape)
         if self.columns is not None:
-            weighted = _select_columns(weighted, self.columns)
+            weighted = select_columns(weighted, self.columns)
         if self.column_weights is not None or self.norm is not None:
             weighted.data = weight_and_normalize(weighted.data, weighted, self.column_weights, self.norm)
         return weighted
@@ -191,7 +191,7 @@ def _transform_counts(data: FloatArray, tf: TermFrequency) -> FloatArray:
     raise ValueError(f"tf={tf!r} must be 'count', 'binary', 'sqrt', 'log' or 'sublinear'")
 
 
-def _select_columns(rows: CSRRows, columns: NDArray[np.int64]) -> CSRRows:
+def select_columns(rows: CSRRows, columns: IntArray) -> CSRRows:
     """Select columns in O(nnz + d), without the sort of SciPy's indexing; the order of entries is unchanged."""
     # The cumulative number of kept entries, at the old row pointers, gives the new row pointers.
     number = np.full(rows.shape[1], -1, dtype=np.int32)

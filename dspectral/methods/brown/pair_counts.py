@@ -67,10 +67,8 @@ class AdjacentCounts:
 
     def times(self, factor: Any) -> tuple[Any, Any]:
         """Multiply the counts after and before by a matrix (n_types, m), reading the blocks once."""
-        products = [(block.after @ factor, block.before @ factor) for block in self]
-        return _concatenate_products([after for after, _ in products]), _concatenate_products(
-            [before for _, before in products]
-        )
+        after, before = zip(*((block.after @ factor, block.before @ factor) for block in self), strict=True)
+        return _concatenate_products(after), _concatenate_products(before)
 
     def concatenate(self) -> CSRRows:
         """Return the counts of following types as one matrix in memory."""
@@ -96,7 +94,7 @@ def _return_block(block: PairBlock) -> PairBlock:
     return block
 
 
-def _concatenate_products(parts: list[Any]) -> Any:
+def _concatenate_products(parts: tuple[Any, ...]) -> Any:
     if len(parts) == 1:
         return parts[0]
     return _stack_rows(parts) if sparse.issparse(parts[0]) else np.concatenate(parts)

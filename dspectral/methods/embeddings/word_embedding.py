@@ -302,9 +302,7 @@ def word_vectors(rows: Any, svd_options: SVDOptions, recipe: EmbeddingRecipe, po
     # The solver returns V and S^2. One more pass computes U S = A V block by block.
     possible = svd_options._replace(n_components=min(svd_options.n_components, *rows.shape))
     expect_passes(n_block_reads(rows, possible) + 1)
-    with warnings.catch_warnings():  # missing directions are reported below
-        warnings.filterwarnings("ignore", message="n_components is", category=UserWarning)
-        leading = spectrum(rows, possible)
+    leading = spectrum(rows, possible, warns=False)  # missing directions are reported below
     padded = _pad_directions(leading, svd_options.n_components, recipe.n_skipped)
     values, axes = np.sqrt(padded.values[recipe.n_skipped :]), padded.axes[recipe.n_skipped :]
     project = partial(sparse_products.times, Z=np.ascontiguousarray(axes.T))

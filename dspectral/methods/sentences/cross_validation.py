@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.svm import LinearSVC
 
 from dspectral.registry import register_class
+from dspectral.text.weighting import select_columns
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 PLUS_WEIGHTS = ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.1, 0.25))
@@ -32,7 +33,7 @@ class Choice(NamedTuple):
 def fit_svm(features: CSRRows, y: NDArray[Any], C: float, settings: dict[str, Any], tol: float = 0.01) -> LinearSVC:
     """Fit the Crammer-Singer SVM with a given seed and class weights."""
     columns = _find_used_columns(features)
-    svm = _fit_compact(_select_columns(features, columns), y, C, settings, tol)
+    svm = _fit_compact(select_columns(features, columns), y, C, settings, tol)
     # Columns without an entry get coefficients of zero, as in a fit on all columns.
     coefficients = np.zeros((len(svm.coef_), features.shape[1]), order="F")
     coefficients[:, columns] = svm.coef_
@@ -46,7 +47,7 @@ def score_held_out(
     """Return the scores of a fold's test rows by a model of its training rows. Shapes: returns (n_test, n_classes)."""
     train, test = fold
     columns = _find_used_columns(features[train])
-    features = _select_columns(features, columns)
+    features = select_columns(features, columns)
     model = _fit_compact(features[train], y[train], C, settings)
     return score_classes(model, features[test], np.unique(y))
 
@@ -66,17 +67,6 @@ def _find_used_columns(rows: CSRRows) -> IntArray:
     return np.flatnonzero(np.bincount(rows.indices, minlength=rows.shape[1]))
 
 
-def _select_columns(rows: CSRRows, columns: IntArray) -> CSRRows:
-    """Return the given columns, which must ascend; entries keep their order."""
-    new_index = np.full(rows.shape[1], -1, dtype=np.int32)
-    new_index[columns] = np.arange(len(columns), dtype=np.int32)
-    indices = new_index[rows.indices]
-    is_selected = indices >= 0
-    n_before = np.concatenate([[0], np.cumsum(is_selected)]).astype(rows.indptr.dtype)
-    arrays = rows.data[is_selected], indices[is_selected], n_before[rows.indptr]
-    return sparse.csr_array(arrays, shape=(rows.shape[0], len(columns)))
-
-
 def accuracy(
     blocks: list[CSRRows],
     y: NDArray[Any],
@@ -88,7 +78,7 @@ def accuracy(
     """Return the accuracy on the test rows of a model of the training rows."""
     # A loose tolerance is enough to compare choices. The final model uses a tighter one.
     features = weigh_blocks(blocks, choice)
-    features = _select_columns(features, _find_used_columns(features[train]))
+    features = select_columns(features, _find_used_columns(features[train]))
     model = _fit_compact(features[train], y[train], choice.C, settings, tol=0.05)
     return float(np.mean(model.predict(features[test]) == y[test]))
 

@@ -58,7 +58,7 @@ class WordColumnsMixin:
             self.vocabulary_settings_ = VocabularySettings(tokenizer=as_tokenizer(rule))
             vocabulary = Vocabulary.from_tables([table])
             terms = vocabulary.terms
-            X = encode_documents(X, vocabulary.term_index(), tokenizer=rule)
+            X = encode_documents(X, TermIndex.from_terms(vocabulary.documents), tokenizer=rule)
         elif terms is None and isinstance(X, CountMatrix):
             terms = getattr(X, "kept_terms", None) or X.vocabulary
         rows = validate_rows(self, X, reset=True)
