@@ -244,14 +244,10 @@ def _search(
     streams.insert(1, engine.get_row_numbers(streams[0]))
     summary = engine.summarize(*streams, summarize_block=summarize_block, name="nearest")
     neighbor_lists = zip(excluded, *(array.tolist() for array in summary.get_arrays()), strict=True)
-    lists = [
-        [
-            Neighbor(row, cosine, score=score)
-            for cosine, row, score in zip(*neighbors, strict=True)
-            if row != excluded_row
-        ][:n]
-        for excluded_row, *neighbors in neighbor_lists
-    ]
+    lists = []
+    for excluded_row, *neighbors in neighbor_lists:
+        found = (Neighbor(row, cosine, score=score) for cosine, row, score in zip(*neighbors, strict=True))
+        lists.append([neighbor for neighbor in found if neighbor.row != excluded_row][:n])
     return _add_documents(rows, lists)
 
 

@@ -14,16 +14,9 @@ from scipy import sparse
 from dspectral.types import is_sparse
 
 DAMAGE_ERRORS = (
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    ImportError,
-    EOFError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+    ValueError, TypeError, LookupError, AttributeError, ImportError, EOFError, RuntimeError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 """Errors of NumPy and JSON for a damaged file."""
 CONTAINERS: dict[str, Any] = {"tuple": tuple, "list": list, "dict": dict}
 SPARSE = tuple(f"sparse {name}" for name in ("csr_array", "csc_array", "csr_matrix", "csc_matrix"))

@@ -60,15 +60,8 @@ def pack_rows(rows: CSRParts, coding: ByteCoding) -> NDArray[np.uint8]:
     length = 8 * (N_HEADER_NUMBERS + n_rare) + n_size_bytes + n_gap_bytes + n_entries
     packed = np.zeros(-(-length // 8), dtype=np.int64)
     packed[:N_HEADER_NUMBERS] = sizes[:N_HEADER_NUMBERS]
-    _pack(
-        data,
-        indices,
-        indptr,
-        coding,
-        packed.view(np.uint8),
-        packed.view(np.float64),
-        _find_section_starts(packed, 0),
-    )
+    views = packed.view(np.uint8), packed.view(np.float64)
+    _pack(data, indices, indptr, coding, *views, _find_section_starts(packed, 0))
     return packed.view(np.uint8)
 
 
@@ -83,17 +76,8 @@ def sum_packed_rows(
     packed = read_only(packed_rows)
     n_new = int(packed_rows[starts].sum())
     capacity = min(max(capacity, 1), len(data) + n_new)
-    totals: CSRParts = _add_packed_rows(
-        data,
-        indices,
-        indptr,
-        packed.view(np.uint8),
-        packed.view(np.float64),
-        section_starts,
-        coding,
-        capacity,
-        row,
-    )
+    views = packed.view(np.uint8), packed.view(np.float64)
+    totals: CSRParts = _add_packed_rows(data, indices, indptr, *views, section_starts, coding, capacity, row)
     return totals
 
 

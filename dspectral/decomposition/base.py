@@ -34,15 +34,7 @@ from dspectral.parameters import RandomState, check_flag, check_integer, check_o
 from dspectral.registry import Array, register_arrays
 from dspectral.types import CheckedRows, CheckpointPath, Doubles, FloatArray, RowsLike
 
-_GROWING = (
-    "auto",
-    "in_memory",
-    "frequent_directions",
-    "median_frequent_directions",
-    "gram",
-    "full",
-    "nystrom",
-)
+_GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram", "full", "nystrom")
 """Solvers for which ``partial_fit`` may be available; ``"auto"`` is resolved in ``fit``."""
 EXACT = ("arpack", "covariance_eigh")
 """Exact solvers of scikit-learn: here ``"auto"`` with a tolerance of ``_EXACT_TOL``."""
@@ -236,10 +228,8 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         self._set(result)
         cumulative_shares = np.cumsum(self.explained_variance_ratio_)
         # If rounding keeps the sum below the share, keep all nonzero components.
-        n = min(
-            int(np.searchsorted(cumulative_shares, self.n_components, side="right")) + 1,
-            max(1, int(np.sum(result.values > 0))),
-        )
+        n_enough = int(np.searchsorted(cumulative_shares, self.n_components, side="right")) + 1
+        n = min(n_enough, max(1, int(np.sum(result.values > 0))))
         axes, values, variances = result.axes[:n], result.values[:n], result.variances[:n]
         self._set(result._replace(axes=axes, values=values, variances=variances))
 

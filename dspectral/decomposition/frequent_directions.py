@@ -207,16 +207,8 @@ class FrequentDirections(NamedTuple):
         block_sketch = BlockSketch(np.zeros((0, rows.shape[1]), dtype=rows.dtype), scatter)
         if is_dense(rows) or scatter > mean_rounding:
             block_sketch = sketch_block(rows, n_kept_rows, mean=mean, seed=seed)
-        return cls(
-            block_sketch.rows,
-            size,
-            shrink,
-            n_rows,
-            n_rows * mean,
-            center,
-            scatter,
-            block_sketch.error + mean_rounding,
-        )
+        error = block_sketch.error + mean_rounding
+        return cls(block_sketch.rows, size, shrink, n_rows, n_rows * mean, center, scatter, error)
 
     def merge(self, *others: Self) -> Self:
         """Return a sketch of all rows, of the same size.

@@ -153,11 +153,8 @@ class RowFactor(NamedTuple):
         if len(summaries) == 1:
             return summaries[0]
         factor = triangular_factor(*(summary.factor for summary in summaries), mean_scatter(summaries))
-        return type(self)(
-            sum(summary.n_rows for summary in summaries),
-            np.add.reduce([summary.total for summary in summaries]),
-            factor,
-        )
+        total = np.add.reduce([summary.total for summary in summaries])
+        return type(self)(sum(summary.n_rows for summary in summaries), total, factor)
 
 
 @register_arrays({"product": Array("d r"), "total": Array("d"), "projected_total": Array("r", optional=True)})
@@ -188,12 +185,8 @@ class GramProduct(NamedTuple):
     def estimate_block_memory(cls, block: BlockSize, *, factor: FloatArray, **_settings: object) -> MemoryEstimate:
         """Return the memory estimate of a block: the product, and that of the block with Z."""
         summary = factor.nbytes + 8 * block.n_columns
-        return MemoryEstimate(
-            summary,
-            summary + block.n_rows * factor.shape[1] * factor.itemsize,
-            min_block_bytes(factor.nbytes),
-            is_sketch=True,
-        )
+        work = summary + block.n_rows * factor.shape[1] * factor.itemsize
+        return MemoryEstimate(summary, work, min_block_bytes(factor.nbytes), is_sketch=True)
 
     @classmethod
     def from_block(cls, rows: Rows, *, factor: FloatArray, center: bool = False) -> Self:
@@ -208,13 +201,8 @@ class GramProduct(NamedTuple):
         if center and rows.shape[0] and is_dense(rows):
             total = rows.shape[0] * (mean := mean_row(rows))
             product = sparse_products.gram_times_dense(rows, factor, mean)
-            return cls(
-                rows.shape[0],
-                total,
-                compute_centered_energy(rows, mean),
-                product,
-                multiply_from_left(total, factor),
-            )
+            energy = compute_centered_energy(rows, mean)
+            return cls(rows.shape[0], total, energy, product, multiply_from_left(total, factor))
         if is_sparse(rows):
             product = sparse_products.gram_times(rows, factor)
         else:

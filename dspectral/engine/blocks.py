@@ -381,13 +381,8 @@ def block_tasks(
             read = [(f"join-{name}", i, stream) for stream in range(len(arrays))]
             for read_key, array, keys_by_stream in zip(read, arrays, keys, strict=True):
                 shapes = tuple(get_declared_block(array, number) for number in block_group)
-                graph[read_key] = make_task(
-                    read_key,
-                    join_blocks,
-                    first,
-                    shapes,
-                    *(task_ref(keys_by_stream[number]) for number in block_group),
-                )
+                blocks = (task_ref(keys_by_stream[number]) for number in block_group)
+                graph[read_key] = make_task(read_key, join_blocks, first, shapes, *blocks)
             sizes = tuple(arrays[0].chunks[0][number] for number in block_group)
         graph[key] = make_task(key, call_on_blocks, task_ref(shared), first, shapes, sizes, *map(task_ref, read))
         tree[key] = block_keys

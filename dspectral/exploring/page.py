@@ -349,14 +349,8 @@ def _make_map(height: int, *padding: float) -> figure:
 
 def make_zipf_plot(vocabulary: WordFrequencies) -> figure:
     """Return the plot of counts of types against their ranks, on logarithmic scales."""
-    plot = make_figure(
-        height=300,
-        x_axis_type="log",
-        y_axis_type="log",
-        tools="",
-        x_axis_label="rank of the word",
-        y_axis_label="times it occurs",
-    )
+    labels = {"x_axis_label": "rank of the word", "y_axis_label": "times it occurs"}
+    plot = make_figure(height=300, x_axis_type="log", y_axis_type="log", tools="", **labels)
     ranks, counts = vocabulary.ranks, vocabulary.rank_counts
     source = ColumnDataSource({"rank": ranks, "count": counts, "word": vocabulary.rank_words})
     plot.line("rank", "count", source=source, color=ACCENT, line_width=1.5)

@@ -83,13 +83,8 @@ def describe_vocabulary(words: FrequentWords) -> WordFrequencies:
     ranks = np.unique(np.round(last).astype(np.int64))[: len(types)]
     sampled_types = types[ranks - 1]
     tokens = words.corpus.words
-    return WordFrequencies(
-        words.words,
-        words.counts,
-        ranks,
-        words.corpus.counts[sampled_types],
-        [tokens[i] for i in sampled_types.tolist()],
-    )
+    sample = words.corpus.counts[sampled_types], [tokens[i] for i in sampled_types.tolist()]
+    return WordFrequencies(words.words, words.counts, ranks, *sample)
 
 
 def make_topic_model(
@@ -118,14 +113,8 @@ def make_topic_model(
     max_df, n_words = next(((max_df, n) for max_df, n in counts if 2 * n > len(frequency)), (MAX_DF_CANDIDATES[-1], 0))
     # At least four words a topic.
     n_topics = min(max_topics, n_words // 4)
-    model = Topics(
-        n_topics,
-        min_df=min_df,
-        max_df=max_df * n_distinct / store.n_rows,
-        stop_words=stop_words,
-        random_state=seed,
-    )
-    return model, n_words
+    max_share = max_df * n_distinct / store.n_rows
+    return Topics(n_topics, min_df=min_df, max_df=max_share, stop_words=stop_words, random_state=seed), n_words
 
 
 def make_document_map(store: CountStore, topics: Topics, n_documents: int, *, seed: int) -> DocumentMap | None:

@@ -194,11 +194,7 @@ def as_labeled_corpus(X: HoldsLabeledSentences | TokenLists, y: TokenLists | Non
     words, names = _assign_ids(sequences, "token", {RARE: 0}), _assign_ids(tags, "label", {})
     if not names:
         raise ValueError("X has no tokens, but must have at least one")
-    parts = zip(
-        split_sequences(sequences, LABELED_BLOCK_TOKENS),
-        split_sequences(tags, LABELED_BLOCK_TOKENS),
-        strict=True,
-    )
+    parts = zip(*(split_sequences(lists, LABELED_BLOCK_TOKENS) for lists in (sequences, tags)), strict=True)
     packed = [(_encode_values(tokens, words), _encode_values(labels, names).ids) for tokens, labels in parts]
     blocks = [LabeledSentences(token_list.ids, labels, token_list.offsets) for token_list, labels in packed]
     return LabeledCorpus(list(words), list(names), as_memory_blocks(blocks))

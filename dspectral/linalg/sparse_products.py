@@ -217,12 +217,8 @@ def iter_dense_column_panels(
         else:
             panel[:] = A[start:stop, columns]
         if mean is not None:
-            np.subtract(
-                panel if is_sparse(A) else A[start:stop, columns],
-                mean[columns],
-                out=panel,
-                casting="same_kind",
-            )
+            rows = panel if is_sparse(A) else A[start:stop, columns]
+            np.subtract(rows, mean[columns], out=panel, casting="same_kind")
         yield columns, panel
 
 

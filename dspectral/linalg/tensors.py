@@ -167,18 +167,15 @@ def power_method(
         raise ValueError(f"restarts={restarts} and iterations={iterations} must both be at least 1")
     k, generator = len(T), np.random.default_rng(seed)
     remainder = DeflatedTensor.from_tensor(T)
-    rough = remainder.pairs.astype(
-        np.float32
-    )  # near a fixed point a step squares the error: single precision does at first
+    rough = remainder.pairs.astype(np.float32)  # enough at first: near a fixed point a step squares the error
     for _ in range(k):
         starts = normalize_rows(generator.standard_normal((restarts, k)))
         for _ in range(iterations):
             starts = normalize_rows(remainder.apply(starts, rough))
         # The start with the largest T(u, u, u) is the one in the basin of the largest remaining term.
         best = int(np.argmax(np.einsum("rj,rj->r", remainder.apply(starts, rough), starts)))
-        remainder = remainder.deflate(
-            _iterate_to_convergence(remainder, starts[best : best + 1], polish, DOUBLE_TOLERANCE)
-        )
+        U = _iterate_to_convergence(remainder, starts[best : best + 1], polish, DOUBLE_TOLERANCE)
+        remainder = remainder.deflate(U)
     return sort_components(T, remainder.values, remainder.vectors.T)
 
 
@@ -270,12 +267,8 @@ def batched_power_method(
         # The minimum keeps the best vector even if all weights are negative, as for a tensor of rounding errors.
         heavy = weights >= min(MIN_WEIGHT_SHARE * weights.max(), weights.max())
         U = U[heavy][_select_separated(U[heavy], weights[heavy], min(MAX_BATCH, k - len(remainder.values)))]
-        U = _iterate_to_convergence(
-            remainder,
-            _iterate_to_convergence(remainder, U, polish, SINGLE_TOLERANCE, rough),
-            N_DOUBLE_STEPS,
-            DOUBLE_TOLERANCE,
-        )
+        U = _iterate_to_convergence(remainder, U, polish, SINGLE_TOLERANCE, rough)
+        U = _iterate_to_convergence(remainder, U, N_DOUBLE_STEPS, DOUBLE_TOLERANCE)
         # Separate vectors may have converged to the same term.
         remainder = remainder.deflate(U[_select_separated(U, _evaluate_cubic_form(remainder, U), len(U))])
     return sort_components(T, remainder.values, remainder.vectors.T)

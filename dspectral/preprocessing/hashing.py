@@ -157,18 +157,11 @@ class NgramHashing(RunPlanMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, 
             )
         analysis = Analysis(**analysis_options)
         if analysis.is_plain:
-            tokenizer = as_tokenizer(self.tokenizer)
-            return HashingSettings(
-                self.n_features,
-                self.ngram_range,
-                self.lowercase,
-                self.alternate_sign,
-                tokenizer,
-                self.normalize,
-            )
-        tokenizer = analysis.as_tokenizer()
-        register_tokenizer(tokenizer, "analyzer")
-        return HashingSettings(self.n_features, (1, 1), False, self.alternate_sign, tokenizer, self.normalize)
+            ngram_range, lowercase, tokenizer = self.ngram_range, self.lowercase, as_tokenizer(self.tokenizer)
+        else:
+            ngram_range, lowercase, tokenizer = (1, 1), False, analysis.as_tokenizer()
+            register_tokenizer(tokenizer, "analyzer")
+        return HashingSettings(self.n_features, ngram_range, lowercase, self.alternate_sign, tokenizer, self.normalize)
 
     def fit(self, X: Texts | TextFiles | CountMatrix | None = None, y: ArrayLike | None = None) -> Self:
         """Check the parameters without reading texts.

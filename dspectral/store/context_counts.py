@@ -113,20 +113,13 @@ def spill_contexts(
     with open_writer(location.url, dict(location.options), record, append=False) as new_writer:
         window = make_window(**options)
         writer = new_writer._replace(n_columns=window.n_columns)
-        count = partial(
-            _spill_block, sentences=sentences, writer=writer.drop_history(), type_ranges=parts, settings=settings
-        )
+        target = writer.drop_history()
+        count = partial(_spill_block, sentences=sentences, writer=target, type_ranges=parts, settings=settings)
         # First pass: one task per block of sentences. Second pass: one task per row block.
         with count_as_pass(is_pass=True), thread_pool_options() as threads:
             indices = run_tasks(count, list(enumerate(sentences.items)), name="count-contexts", **threads)
         bounds = [int(entries[a:b].sum()) for a, b in parts]
-        merge = partial(
-            _merge_row_block,
-            writer=writer.drop_history(),
-            weights=window.weights,
-            max_entries=max_entries,
-            dtype=dtype,
-        )
+        merge = partial(_merge_row_block, writer=target, weights=window.weights, max_entries=max_entries, dtype=dtype)
         # Each task gets only its own chunk positions; otherwise the graph grows with the square of the data.
         items = [(i, b - a, bounds[i], _get_chunk_ranges(indices, i)) for i, (a, b) in enumerate(parts)]
         with thread_pool_options() as threads:

@@ -93,14 +93,10 @@ class CountStore(CountMatrix):
     @property
     def block_reader(self) -> BlockReader:
         """The sources of its blocks."""
-        if self.dtype == np.float32:
-            return BlockReader(
-                ContentAddressedReader(read_block, self.location),
-                self.blocks,
-                [block.n_bytes for block in self.blocks],
-            )
-        n_bytes = [block.n_bytes + 4 * block.nnz * (not block.is_double) for block in self.blocks]
-        return BlockReader(ContentAddressedReader(read_block_as_float64, self.location), self.blocks, n_bytes)
+        as_doubles = self.dtype == np.float64
+        read = read_block_as_float64 if as_doubles else read_block
+        n_bytes = [block.n_bytes + 4 * block.nnz * (as_doubles and not block.is_double) for block in self.blocks]
+        return BlockReader(ContentAddressedReader(read, self.location), self.blocks, n_bytes)
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -34,14 +34,9 @@ def hold_write_lock(location: Location, *, wait: float = 0.0) -> Iterator[None]:
     """
     location.path(LOCK_FILE)
     file_system, holder = location.path(HOLDER_FILE)
-    content = json.dumps(
-        {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "since": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
-            "token": uuid.uuid4().hex,
-        }
-    ).encode()
+    since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    facts = {"pid": os.getpid(), "host": socket.gethostname(), "since": since, "token": uuid.uuid4().hex}
+    content = json.dumps(facts).encode()
     if not is_local(file_system):
         deadline = time.monotonic() + wait
         while not (created := _try_create(file_system, holder, content)) and time.monotonic() < deadline:
@@ -79,11 +74,8 @@ def unlock(location: Location) -> None:
     file_system, root = fsspec.url_to_fs(location.url, **dict(location.options))
     try:
         if not is_local(file_system):
-            retry(
-                file_system.rm_file,
-                f"{root.rstrip('/')}/{HOLDER_FILE}",
-                description=f"removing {HOLDER_FILE} of {location.url}",
-            )
+            path = f"{root.rstrip('/')}/{HOLDER_FILE}"
+            retry(file_system.rm_file, path, description=f"removing {HOLDER_FILE} of {location.url}")
     except FileNotFoundError:
         return
     except OSError:  # the result of the writer does not depend on it

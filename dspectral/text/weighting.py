@@ -33,10 +33,8 @@ class DocumentFrequencies(NamedTuple):
     def merge(self, *others: Self) -> Self:
         """Return the document frequencies of all rows."""
         summaries = (self, *others)
-        return type(self)(
-            sum(summary.n_rows for summary in summaries),
-            np.add.reduce([summary.document_frequency for summary in summaries]),
-        )
+        frequency = np.add.reduce([summary.document_frequency for summary in summaries])
+        return type(self)(sum(summary.n_rows for summary in summaries), frequency)
 
 
 TermFrequency: TypeAlias = Literal["count", "binary", "sqrt", "log", "sublinear"]

@@ -29,11 +29,8 @@ RATE_SECONDS = 6.0
 CLIENT_SECONDS = 1.0
 """Seconds without a running pass from which on a fit is shown as computing in its client."""
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(events.Event)}
-SCHEDULER_COUNTED = (
-    events.BlocksDone.__name__,
-    events.TasksRecomputed.__name__,
-    events.TaskRetried.__name__,
-    events.PassStalled.__name__,
+SCHEDULER_COUNTED = tuple(
+    kind.__name__ for kind in (events.BlocksDone, events.TasksRecomputed, events.TaskRetried, events.PassStalled)
 )
 """Events that the dashboard ignores, because the scheduler counts its own tasks."""
 

@@ -123,10 +123,9 @@ def get_summary_estimate(
     if first.dtype.kind == "O":
         return MemoryEstimate(0, 0)
     sizes = first.chunks[0]
-    n_rows = max(
-        sizes if block_groups is None else (sum(sizes[i] for i in block_group) for block_group in block_groups),
-        default=0,
-    )
+    if block_groups is not None:
+        sizes = [sum(sizes[i] for i in block_group) for block_group in block_groups]
+    n_rows = max(sizes, default=0)
     is_dense = isinstance(first._meta, np.ndarray)  # noqa: SLF001  the kind of its blocks
     # Kernels compute in single or double precision, also for integers.
     itemsize = 4 if first.dtype == np.float32 else 8

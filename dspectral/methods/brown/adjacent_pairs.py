@@ -54,13 +54,8 @@ def _count_in_store(sentences: Blocks, counts: Int64s, location: Location, numbe
     firsts, sums = np.concatenate([[0], np.cumsum(store.block_rows)]).tolist(), store.column_sums
     items = list(zip(firsts[:-1], store.blocks, strict=True))
     # Left columns count the types after their type, right columns the types before it.
-    return AdjacentCounts(
-        partial(_read_pair_block, location=store.location),
-        items,
-        sums[:n_types],
-        sums[n_types:],
-        store.nnz // 2,
-    )
+    read = partial(_read_pair_block, location=store.location)
+    return AdjacentCounts(read, items, sums[:n_types], sums[n_types:], store.nnz // 2)
 
 
 def _read_pair_block(item: tuple[int, BlockInfo], *, location: Location) -> PairBlock:

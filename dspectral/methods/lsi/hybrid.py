@@ -164,11 +164,8 @@ class DocumentProducts:
         if self._similarity is not None:
             return self._multiply_by_similarity(self._similarity, Z)
         if self._streams is None:
-            return summarize(
-                self._X,
-                summarize_block=partial(GramProduct.from_block, factor=Z, center=True),
-                name="product",
-            )
+            multiply = partial(GramProduct.from_block, factor=Z, center=True)
+            return summarize(self._X, summarize_block=multiply, name="product")
         summarize_block = partial(
             ClassGramProduct.from_block, factor=Z, alpha=self._alpha, with_sums=self._sums is None
         )

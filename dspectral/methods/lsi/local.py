@@ -246,12 +246,8 @@ class LocalLSI(TopTermsMixin, ClassifierMixin, RowTransformer, BaseEstimator):
             seed=self.random_state_,
             row_nbytes=mean_row_nbytes(input_rows, X),
         )
-        svms = train_linear_svms(
-            data,
-            Training(float(self.C), recipe.tol, MAX_ITER),
-            spaces=self.components_,
-            relevancy=self.relevancy_,
-        )
+        training = Training(float(self.C), recipe.tol, MAX_ITER)
+        svms = train_linear_svms(data, training, spaces=self.components_, relevancy=self.relevancy_)
         self.exclusive_ = class_rows.exclusive
         if names is None:
             names = class_rows.classes if class_rows.exclusive else get_label_names(y, len(class_rows.classes))
@@ -330,13 +326,8 @@ class LocalLSI(TopTermsMixin, ClassifierMixin, RowTransformer, BaseEstimator):
         if self.exclusive_:
             best = partial(self._local_svms.predict_class, classes=self.classes_)
             return map_rows(X, best, n_columns=1, dtype=self.classes_.dtype, name="predict")[:, 0]
-        indicator = map_rows(
-            X,
-            self._local_svms.predict_indicator,
-            n_columns=len(self.classes_),
-            sparse_output=True,
-            name="predict",
-        )
+        predict = self._local_svms.predict_indicator
+        indicator = map_rows(X, predict, n_columns=len(self.classes_), sparse_output=True, name="predict")
         dense = self.indicator_dtype_ is not None and not is_lazy(X)
         return indicator.toarray().astype(self.indicator_dtype_) if dense else indicator
 

@@ -125,11 +125,8 @@ def find_weighted_regions(
 ) -> list[Region]:
     """Return the regions of LRW, ``gamma`` times as many most relevant documents as a class has, in one pass."""
     limits = np.array([min(math.ceil(gamma * len(members)), data.n_rows) for members in rows])
-    top_scores = summarize(
-        data.words,
-        summarize_block=partial(TopScores.from_block, relevancy=relevancy, limits=limits),
-        name="relevancy",
-    )
+    select_best = partial(TopScores.from_block, relevancy=relevancy, limits=limits)
+    top_scores = summarize(data.words, summarize_block=select_best, name="relevancy")
     regions = []
     for members, scores in zip(top_scores.rows, top_scores.scores, strict=True):
         # In row order, documents are gathered sequentially, and sums have one order.

@@ -110,11 +110,8 @@ def _next_state(state: LevelState, level: Spectrum, n_left: int, settings: Level
     if not state.collected:
         expect_passes(1, replaces=True)
     with count_as_pass(is_pass=not state.collected):
-        nodes = summarize(
-            stream.blocks,
-            summarize_block=partial(CollectedNodes.from_block, trees=trees, axes=axes),
-            name="keep",
-        ).blocks
+        collect = partial(CollectedNodes.from_block, trees=trees, axes=axes)
+        nodes = summarize(stream.blocks, summarize_block=collect, name="keep").blocks
     above = Trees(trees.length // trees.arity ** len(axes), trees.arity, len(level.axes))
     return LevelState(Stream(as_memory_blocks(nodes), above), [], collected=True)
 

@@ -195,13 +195,9 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         n_nearest = check_integer("n_top_documents", self.n_top_documents, at_least=1)
         documents = as_documents(X) if _is_text_column(X) else None
         counts, n_counted = self._learn_columns(X if documents is None else documents, terms)
+        weigh, dtype = partial(_weigh_block, weighting=self.weighting), get_row_dtype(counts.dtype)
         rows = engine.map_rows(
-            counts,
-            partial(_weigh_block, weighting=self.weighting),
-            n_columns=len(self.columns_),
-            dtype=get_row_dtype(counts.dtype),
-            sparse_output=True,
-            name="weigh",
+            counts, weigh, n_columns=len(self.columns_), dtype=dtype, sparse_output=True, name="weigh"
         )
         self.random_state_ = resolve_seed(self.random_state)
         options = SVDOptions(n_topics, n_passes=N_PASSES, seed=self.random_state_, dtype=get_row_dtype(rows.dtype))

@@ -284,10 +284,8 @@ def _write_ids(writer: StoreWriter, blocks: Sequence[BlockInfo], ranges: Sequenc
     read: Read = partial(read_saved_ids, location=writer.location)
     source_name = "the texts given"
     if ids is not None:
-        read = partial(
-            read_file_range,
-            read_options=ids.read_options._replace(block_bytes=MAX_DOCUMENT_BYTES, size_limit=DEFAULT_SIZE_LIMIT),
-        )
+        read_options = ids.read_options._replace(block_bytes=MAX_DOCUMENT_BYTES, size_limit=DEFAULT_SIZE_LIMIT)
+        read = partial(read_file_range, read_options=read_options)
         ranges, source_name = ids.ranges, ids.source_names
     runs = [sizes.get(number, []) for number in range(len(ranges))]
     location = writer.location

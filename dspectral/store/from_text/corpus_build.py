@@ -126,7 +126,8 @@ def build_corpus(  # noqa: PLR0913  options of the reader
     token_rule_name = cut_by.name if isinstance(cut_by, Tokenizer) else cut_by
     settings: dict[str, Any] = {"min_count": min_count, "lowercase": lowercase, "tokens": token_rule_name}
     settings |= {"normalize": normalize} if check_normalize(normalize) else {}
-    settings |= {"clean": check_clean(clean)} if clean else {}
+    rules = check_clean(clean)
+    settings |= {"clean": rules} if clean else {}
     size_limit = DocumentSizeLimit.validate(max_document_bytes, long_documents)
     kind = unit, field, encoding, delimiter
     read_options = ReadOptions(*kind, block_bytes, errors, source_options, size_limit, missing, format)
@@ -138,13 +139,8 @@ def build_corpus(  # noqa: PLR0913  options of the reader
         **read_options.record(),
         "corpus": settings if text.by_lines else {**settings, "unit": unit},
     }
-    cut = partial(
-        tokenize_sentences,
-        cut=cut_by,
-        lowercase=lowercase,
-        normalize=normalize is not None,
-        clean=check_clean(clean),
-    )
+    options: dict[str, Any] = {"lowercase": lowercase, "normalize": normalize is not None, "clean": rules}
+    cut = partial(tokenize_sentences, cut=cut_by, **options)
     with open_writer(store, storage_options, provenance, append=False, fingerprints=text.fingerprints) as writer:
         return _build(writer, text, cut, min_count)
 

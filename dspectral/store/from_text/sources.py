@@ -78,15 +78,9 @@ def find_files(
             raise FileNotFoundError(f"no file matches {source!s:.300}: check the pattern")
     # URLs are independent of the working directory.
     make_url = str if is_local(file_system) else file_system.unstrip_protocol
-    return [
-        (
-            source if "::" in source else str(make_url(name)),
-            name,
-            info["size"],
-            get_fingerprint(file_system, name, info),
-        )
-        for name, info in files.items()
-    ]
+    urls = [source if "::" in source else str(make_url(name)) for name in files]
+    found = zip(urls, files.items(), strict=True)
+    return [(url, name, info["size"], get_fingerprint(file_system, name, info)) for url, (name, info) in found]
 
 
 def _glob(file_system: fsspec.AbstractFileSystem, pattern: str) -> dict[str, Any]:
@@ -232,15 +226,8 @@ def split_files(
     encoding, ranges = normalize_encoding(read_options.encoding), []
     for source in [sources] if isinstance(sources, str | PathLike) else sources:
         for url, path, size, fingerprint in _find_source_files(sources, expand_path(source), read_options):
-            file = FileRange(
-                url,
-                "",
-                None,
-                "id" if is_ids else "",
-                read_options.field,
-                encoding=encoding,
-                fingerprints=(fingerprint,),
-            )
+            kind = "", None, "id" if is_ids else "", read_options.field
+            file = FileRange(url, *kind, encoding=encoding, fingerprints=(fingerprint,))
             cut = partial(_split_file, file, path, size, read_options)
             ranges += retry(cut, description=f"reading the header of {without_secrets(url)}")
     return list(_coalesce_small_files(ranges, read_options.block_bytes))
@@ -344,14 +331,8 @@ def _split_file(file: FileRange, path: str, size: int | None, read_options: Read
     file_range = _detect_format(file, path, read_options)
     # A row group is the smallest unit that can be decoded separately.
     if file_range.format == "parquet":
-        groups = range(
-            count_row_groups(
-                file_range.url,
-                read_options.options,
-                str(file_range.field),
-                allow_numbers=file_range.unit == "id",
-            )
-        )
+        source = file_range.url, read_options.options, str(file_range.field)
+        groups = range(count_row_groups(*source, allow_numbers=file_range.unit == "id"))
         return [file_range._replace(start=group, stop=group + 1) for group in groups]
     line = 1
     if file_range.format in ("csv", "tsv"):

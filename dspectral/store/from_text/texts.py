@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import dask
@@ -233,13 +234,8 @@ def save_texts(
     existing = location.read_attributes(path)
     target = None if existing else location
     try:
-        save = partial(
-            _save_partition,
-            location=target,
-            path=path,
-            read_options=read_options,
-            fields=_get_fields(texts, id_field),
-        )
+        fields = _get_fields(texts, id_field)
+        save = partial(_save_partition, location=target, path=path, read_options=read_options, fields=fields)
         # On an error, writing threads must end before their group is removed.
         with thread_pool_options() as threads, dask.config.set(threads):
             blocks = _save_all(texts, save, id_field)
@@ -287,11 +283,7 @@ def _save_all(
     if partitions is None:
         blocks = save(0, column)
     else:
-        blocks = [
-            block
-            for partition_blocks in map_partitions(partitions, save, name="keep-texts")
-            for block in partition_blocks
-        ]
+        blocks = list(chain.from_iterable(map_partitions(partitions, save, name="keep-texts")))
     if not blocks:
         raise ValueError(f"{texts!r} has 0 documents, but needs at least one")
     return blocks

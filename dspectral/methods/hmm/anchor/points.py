@@ -267,11 +267,8 @@ def cluster_groups(neighbor_counts: NeighborCounts, recipe: AnchorRecipe, random
     n_types = len(neighbor_counts.counts)
     # There are at most as many clusters as words with a neighbor.
     n_neighbor_types = int(np.sum(neighbor_counts.pairs.n_following + neighbor_counts.pairs.n_preceding > 0))
-    brown = SpectralBrownClustering(
-        max(1, min(N_CLUSTERS, n_neighbor_types)),
-        count_transform=recipe.count_transform,
-        random_state=random_state,
-    )
+    n_clusters = max(1, min(N_CLUSTERS, n_neighbor_types))
+    brown = SpectralBrownClustering(n_clusters, count_transform=recipe.count_transform, random_state=random_state)
     labels = brown.clusters(neighbor_counts.pairs, neighbor_counts.counts)
     ones = np.ones(n_types)
     return sparse.csr_array((ones, labels, np.arange(n_types + 1)), shape=(n_types, int(labels.max()) + 1))

@@ -58,12 +58,8 @@ def compute_projections(gram: Doubles, m: int, *, regularization: float = 1e-2) 
     2 width + 1).
     """
     n_labels, width = len(gram), gram.shape[1] // 2
-    out = Projections(
-        np.zeros((n_labels, width + 1, m)),
-        np.zeros((n_labels, width + 1, m)),
-        np.zeros((n_labels, m - 1)),
-        np.ones(n_labels, dtype=np.int64),
-    )
+    shape = n_labels, width + 1, m
+    out = Projections(np.zeros(shape), np.zeros(shape), np.zeros((n_labels, m - 1)), np.ones(n_labels, dtype=np.int64))
     # The first column of a projection selects the constant of [view, 1]: first coordinates of moments are counts.
     out.past[:, -1, 0] = out.future[:, -1, 0] = 1.0
     # For each label: the SVD of Cov(future, future)^-1/2 Cov(future, past) Cov(past, past)^-1/2, whose singular values
