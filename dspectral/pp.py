@@ -185,15 +185,8 @@ def pca(
     if isinstance(target, Location):
         prepare_elements(target, ("obsm", "varm", "uns"), (rows.shape[0] + n_vars) * k * dtype.itemsize)
     is_remote = isinstance(target, Location) and not is_local(target.open_file_system()[0])
-    n_passes, width = PASSES["remote" if is_remote else "disk" if engine.is_lazy(rows) else "memory"]
-    model = kind(
-        k,
-        solver="gram" if rows.shape[1] <= min(rows.shape[0], GRAM_COLUMNS) else "auto",
-        n_passes=None if tol else n_passes,
-        sketch_size=None if tol else min(max(width * k, MIN_WIDTH * (n_passes - 1)), rows.shape[1]),
-        tol=tol,
-        random_state=seed,
-    ).fit(rows)
+    source = "remote" if is_remote else "disk" if engine.is_lazy(rows) else "memory"
+    model = kind(k, **_select_solver(rows.shape, k, tol, source), random_state=seed).fit(rows)
     coordinates = model.transform(rows).astype(dtype, copy=False)
     if target is None:
         info = model.components_, model.explained_variance_ratio_, model.explained_variance_
@@ -216,6 +209,16 @@ def pca(
         facts["components"] = model.components_.T
     write_to_anndata(target, {**elements, f"uns/dspectral/{keys[2]}": uns, f"uns/{keys[2]}": facts})
     return selected_obsm
+
+
+def _select_solver(shape: tuple[int, int], k: int, tol: float, source: str) -> dict[str, Any]:
+    """Return the solver of a matrix, with the number of passes and columns from a source if there is no tolerance."""
+    options = {"solver": "gram" if shape[1] <= min(shape[0], GRAM_COLUMNS) else "auto", "tol": tol}
+    if tol:
+        return options
+    n_passes, width = PASSES[source]
+    n_columns = min(max(width * k, MIN_WIDTH * (n_passes - 1)), shape[1])
+    return {**options, "n_passes": n_passes, "sketch_size": n_columns}
 
 
 def _check_mask_option(mask_var: object, use_highly_variable: bool | None, layer: str | None, obsm: str | None) -> Any:

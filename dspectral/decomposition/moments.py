@@ -189,12 +189,15 @@ class GramProduct(NamedTuple):
         return MemoryEstimate(summary, work, min_block_bytes(factor.nbytes), is_sketch=True)
 
     @classmethod
-    def from_block(cls, rows: Rows, *, factor: FloatArray, center: bool = False) -> Self:
+    def from_block(cls, rows: Rows, *, factor: FloatArray, center: bool = False, with_sums: bool = True) -> Self:
         """Summarize one block; raise ValueError for NaN and infinity. Shapes: `rows` (n, d), `factor` (d, r).
 
         With `center`, dense and nearly dense rows are centered before the product. The product of sparse rows is not
-        centered; the caller corrects it.
+        centered; the caller corrects it. With `with_sums` False the sum and the energy of sparse rows are 0, and they
+        are not checked: an earlier pass did both.
         """
+        if not with_sums and is_sparse(rows) and not sparse_products.is_nearly_dense(rows):
+            return cls(rows.shape[0], np.zeros(rows.shape[1]), 0.0, sparse_products.gram_times(rows, factor))
         energy = compute_energy(rows)  # first, to reject infinity before the product
         if not is_in_range(energy, factor.dtype):
             factor = factor.astype(np.float64)
@@ -209,6 +212,32 @@ class GramProduct(NamedTuple):
             rows = np.asarray(rows, dtype=factor.dtype)
             product = rows.T @ (rows @ factor)
         return cls(rows.shape[0], sum_rows(rows), energy, product)
+
+    @property
+    def mean(self) -> Doubles:
+        """Mean of the rows (d,); zeros without rows."""
+        return self.total / max(1, self.n_rows)
+
+    @property
+    def mean_energy(self) -> float:
+        """Squared Frobenius norm of the mean, repeated for each row."""
+        return self.n_rows * float(self.mean @ self.mean)
+
+    def get_energy(self, *, center: bool) -> float:
+        """Return the squared Frobenius norm of the rows.
+
+        Parameters
+        ----------
+        center : bool
+            Whether it is that of the rows minus their mean.
+
+        Returns
+        -------
+        float
+            Energy, at least 0.
+        """
+        added = int(self.projected_total is not None) - int(center)
+        return max(0.0, self.energy + added * self.mean_energy)
 
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows.

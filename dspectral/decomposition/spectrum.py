@@ -39,7 +39,7 @@ from dspectral.linalg.dense import (
     rounding_floor,
     sum_rounding_bound,
 )
-from dspectral.linalg.krylov import KrylovSpace
+from dspectral.linalg.krylov import Approximation, KrylovSpace
 from dspectral.linalg.panels import (
     PANEL,
     is_in_file,
@@ -161,9 +161,9 @@ def get_product_dtype(X: "CheckedRows | HoldsRows", options: SVDOptions) -> DTyp
     return np.float64 if engine.has_few_zeros(X, DENSE_SHARE) else options.dtype
 
 
-def product_summarizer(factor: FloatArray) -> Callable[..., GramProduct]:
-    """Return the function that summarizes a block by its product with a factor (d, r)."""
-    return partial(GramProduct.from_block, factor=factor, center=True)
+def product_summarizer(factor: FloatArray, *, with_sums: bool = True) -> Callable[..., GramProduct]:
+    """Return the function that summarizes a block by its product with a factor (d, r), with or without its sums."""
+    return partial(GramProduct.from_block, factor=factor, center=True, with_sums=with_sums)
 
 
 def n_product_columns(options: SVDOptions, n_columns: int) -> int:
@@ -294,9 +294,12 @@ def spectrum(X: "CheckedRows | HoldsRows", options: SVDOptions, is_last: bool = 
     products = options._replace(dtype=get_product_dtype(X, options))
     if solver == "krylov":
         steps = krylov_steps(X.shape[1], products, n_reads // options.n_passes)
-        step = next(steps)
+        step, total, energy, with_sums = next(steps), np.zeros(0), 0.0, True
         while not isinstance(step, Spectrum):
-            step = steps.send(engine.summarize(X, summarize_block=product_summarizer(step), name="product"))
+            part = engine.summarize(X, summarize_block=product_summarizer(step, with_sums=with_sums), name="product")
+            if with_sums:  # once, unless rows are out of the range of the factor, which their energy shows
+                total, energy, with_sums = part.total, part.energy, part.product.dtype != step.dtype
+            step = steps.send(part._replace(total=total, energy=energy))
         result = step._replace(axes=step.axes.astype(options.dtype, copy=False))
     elif solver == "nystrom":
         basis = pilot_basis(X, products)
@@ -474,13 +477,11 @@ def krylov_steps(
     # last product needs no orthogonalization, but with a tolerance the last one is not known in advance.
     while True:
         gram_product, n_more = yield from multiply_by_column_groups(space.newest, math.ceil(width / n_groups))
-        n_done, n_reads, mean = n_done + 1, n_reads + n_more, gram_product.total / max(1, gram_product.n_rows)
-        product, mean_energy = gram_product.product, gram_product.n_rows * float(mean @ mean)
-        gram_product = gram_product._replace(product=product[:0])
-        added = int(gram_product.projected_total is not None) - int(options.center)
-        if added:
-            add_mean_term(product, mean, added * gram_product.n_rows, space.newest)
-        energy = max(0.0, gram_product.energy + added * mean_energy)
+        n_done, n_reads = n_done + 1, n_reads + n_more
+        product, gram_product = gram_product.product, gram_product._replace(product=gram_product.product[:0])
+        energy = gram_product.get_energy(center=options.center)
+        if added := int(gram_product.projected_total is not None) - int(options.center):
+            add_mean_term(product, gram_product.mean, added * gram_product.n_rows, space.newest)
         if n_done == 1:
             check_range(energy, np.float64)
             scale = power_of_four_scale(max(energy, gram_product.energy), options.dtype)
@@ -492,40 +493,47 @@ def krylov_steps(
             space = space.extend(product)
         if to_tol or is_last:
             best, bounds = space.approximation_and_bounds(k, -(-width // 3)) if to_tol else (space.close(product), None)
-            values = best.values / scale
-            rounding = product_rounding_bound(gram_product.n_rows, max(energy, gram_product.energy), options.dtype)
-            mean_rounding = mean_rounding_bound(gram_product.energy, mean_energy) * (
-                gram_product.projected_total is not None
-            )
-            # The residual is positive semidefinite, so its trace bounds its norm. Values whose rounding exceeds them
-            # are left out of the bound.
-            lost_share = max(0.0, energy - math.fsum(values))
-            residuals = np.maximum(0.0, energy - np.cumsum(values)) + rounding * best.rounding_factors
-            max_lost_share = residuals.min(initial=energy + rounding) + mean_rounding
-            certificate = Certificate.from_bounds(max_lost_share, energy, max_lost_share)
-            if bounds is not None:
-                rounding += mean_rounding
-                short = bounds / scale - np.pad(values, (0, k))[: len(bounds)] + rounding
-                certificate = Certificate.from_bounds(
-                    min(max_lost_share, short.max()), energy, min(max_lost_share, short.sum())
-                )
-                lost_share = min(lost_share, float(short.sum()) - len(short) * rounding)
-            if is_last or lost_share <= options.tol * energy or space.newest.shape[1] == 0:
+            certificate, lost_share = certify_space(gram_product, best, bounds, scale, options)
+            if is_last or lost_share <= options.tol or space.newest.shape[1] == 0:
                 break
-    lost_share /= energy or 1.0
 
     def get_axes(k: int) -> FloatArray:
         return best.rows(1.0 / np.sqrt(best.values[:k]), release_parts=True)
 
+    values = best.values / scale
     yield spectrum_from_products(get_axes, values, gram_product, options, certificate, lost_share, "krylov", n_reads)
+
+
+def certify_space(
+    gram_product: GramProduct, best: Approximation, bounds: Doubles | None, scale: float, options: SVDOptions
+) -> tuple[Certificate, float]:
+    """Return the certificate of an approximation, and its bound on the share of energy lost without rounding.
+
+    `bounds` (k,): upper bounds of the first eigenvalues, times `scale`, which require normal start columns. Without
+    them the certificate is the trace of the residual, which is positive semidefinite for any start.
+    """
+    values, energy = best.values / scale, gram_product.get_energy(center=options.center)
+    rounding = product_rounding_bound(gram_product.n_rows, max(energy, gram_product.energy), options.dtype)
+    mean_rounding = 0.0
+    if gram_product.projected_total is not None:
+        mean_rounding = mean_rounding_bound(gram_product.energy, gram_product.mean_energy)
+    # Values whose rounding exceeds them are left out of the bound.
+    lost = max(0.0, energy - math.fsum(values))
+    residuals = np.maximum(0.0, energy - np.cumsum(values)) + rounding * best.rounding_factors
+    max_lost = error = residuals.min(initial=energy + rounding) + mean_rounding
+    if bounds is not None:
+        rounding += mean_rounding
+        short = bounds / scale - np.pad(values, (0, options.n_components))[: len(bounds)] + rounding
+        error, max_lost = min(max_lost, short.max()), min(max_lost, short.sum())
+        lost = min(lost, float(short.sum()) - len(short) * rounding)
+    return Certificate.from_bounds(error, energy, max_lost), lost / (energy or 1.0)
 
 
 def nystrom_spectrum(sketch: NystromSketch, options: SVDOptions) -> Spectrum:
     """Return the spectrum from products with a basis and with random probes, which bound its error."""
     gram_product, k, dtype = sketch.products, options.n_components, sketch.products.product.dtype
-    mean = gram_product.total / max(1, gram_product.n_rows)
-    mean_energy, added = gram_product.n_rows * float(mean @ mean), int(sketch.center) - int(options.center)
-    energy = max(0.0, gram_product.energy + added * mean_energy)
+    mean_energy, added = gram_product.mean_energy, int(sketch.center) - int(options.center)
+    energy = gram_product.get_energy(center=options.center)
     formed = gram_product.energy + max(0, added) * mean_energy
     check_range(energy, np.float64)
     scale = power_of_four_scale(formed, dtype)
@@ -561,9 +569,8 @@ def spectrum_from_products(
 ) -> Spectrum:
     """Return the spectrum from a product of all rows; `get_axes` returns the first k singular vectors (k, d)."""
     n_rows, is_centered = gram_product.n_rows, gram_product.projected_total is not None
-    mean = gram_product.total / max(1, n_rows)
-    mean_energy = n_rows * float(mean @ mean)
-    energy = max(0.0, gram_product.energy + (int(is_centered) - int(options.center)) * mean_energy)
+    mean, mean_energy = gram_product.mean, gram_product.mean_energy
+    energy = gram_product.get_energy(center=options.center)
     # Centering a product after summing may leave only rounding.
     is_centered_after_sum = options.center and not is_centered
     floor = (

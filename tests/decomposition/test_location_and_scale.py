@@ -152,6 +152,8 @@ def test_blocks_are_multiplied_about_their_means_and_merged():
     np.testing.assert_allclose(found.undo_centering().product, X.T @ X @ Z, rtol=1e-12)
     few = GramProduct.from_block(sparse.csr_array(np.eye(6)), factor=Z, center=True)
     np.testing.assert_allclose(found.merge(few).product, X.T @ X @ Z + Z, rtol=1e-12)
+    of_next_pass = GramProduct.from_block(sparse.csr_array(np.eye(6)), factor=Z, center=True, with_sums=False)
+    np.testing.assert_array_equal(found.merge(of_next_pass).product, found.merge(few).product)
     moments = [Moments.from_block(rows, center=True) for rows in (X[:10], X[10:])]
     np.testing.assert_allclose(moments[0].merge(moments[1]).gram, A.T @ A, atol=1e-5)
 
