@@ -337,7 +337,8 @@ def nystrom_summarizer(basis: FloatArray, seed: int, *, is_estimate: bool = Fals
 
 
 def pad_components(result: Spectrum, options: SVDOptions, *, warns: bool = True) -> Spectrum:
-    """Return the spectrum padded with zeros to `n_components`, with a warning if `warns`."""
+    """Return the spectrum padded with zeros to `n_components`, with a warning if `warns`; check its squares."""
+    check_range(result.scatter + result.n_rows * float(result.mean @ result.mean), np.float64)
     missing = options.n_components - len(result.values)
     if missing <= 0:
         return result

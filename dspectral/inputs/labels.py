@@ -46,7 +46,8 @@ def as_label_matrix(y: object) -> Any:
         return np.asarray(y)
     except ValueError as error:
         raise ValueError(
-            "y is not an array: its rows differ in length, but it must have one label or one row for each document"
+            "y is not an array: its rows differ in length, but each document must have one label, one row or a list of "
+            "strings: convert lists of numbers by sklearn.preprocessing.MultiLabelBinarizer"
         ) from error
 
 

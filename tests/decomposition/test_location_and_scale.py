@@ -126,6 +126,16 @@ def test_columns_far_shorter_than_others_keep_their_values(face, solver):
     np.testing.assert_allclose(model.singular_values_, truth, rtol=1e-5)
 
 
+@pytest.mark.parametrize("solver", ["auto", "full", "in_memory", "krylov", "frequent_directions", "nystrom"])
+@pytest.mark.parametrize("width", [40, 2100])
+def test_squares_that_lose_digits_to_underflow_are_refused(width, solver):
+    rows = RNG.standard_normal((60, width))
+    with pytest.raises(ValueError, match="squares of X sum to"):
+        SketchedPCA(3, solver=solver).fit(rows * 1e-159)
+    values = SketchedPCA(3, solver="full").fit(rows * 1e-150).singular_values_
+    np.testing.assert_allclose(values, decomposition.PCA(3, svd_solver="full").fit(rows).singular_values_ * 1e-150)
+
+
 @pytest.mark.parametrize("solver", ["krylov", "frequent_directions"])
 def test_what_a_solver_does_not_resolve_is_zero_and_said(solver):
     with pytest.warns(UserWarning, match=rf"rank.*is 1 .*{solver}.*6e-08.*'full'"):
