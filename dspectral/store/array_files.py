@@ -99,11 +99,8 @@ def _decode_chunk(chunk: NDArray[np.uint8], values: NDArray[Any]) -> None:
 def _format_metadata(dtype: np.dtype[Any], length: int) -> bytes:
     """Return the metadata of an array of a type and length."""
     chunk = max(1, min(length, CHUNK_ENTRIES))
-    return (
-        _metadata_template(dtype.str)
-        .replace(LENGTH_PLACEHOLDER, b"%d" % length)
-        .replace(CHUNK_LENGTH_PLACEHOLDER, b"%d" % chunk)
-    )
+    template = _metadata_template(dtype.str).replace(LENGTH_PLACEHOLDER, b"%d" % length)
+    return template.replace(CHUNK_LENGTH_PLACEHOLDER, b"%d" % chunk)
 
 
 @cache

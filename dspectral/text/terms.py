@@ -99,11 +99,8 @@ def is_unsegmented(letter_counts: Iterable[tuple[int, int]]) -> bool:
 
 
 def _take_rows(table: TermTable, row_numbers: NDArray[np.int64]) -> TermTable:
-    return TermTable(
-        take_terms(table.terms, row_numbers),
-        table.document_frequency.take(row_numbers),
-        table.counts.take(row_numbers),
-    )
+    frequency, counts = table.document_frequency.take(row_numbers), table.counts.take(row_numbers)
+    return TermTable(take_terms(table.terms, row_numbers), frequency, counts)
 
 
 def _merge_pair(a: TermTable, b: TermTable) -> TermTable:

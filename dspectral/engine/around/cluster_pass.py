@@ -204,10 +204,8 @@ class PassMonitor:
         if seconds >= self._next:
             self._next = 2 * seconds
             sentence = f"{name} has finished no task for {seconds:.3g} s: {reason.sentence}"
-            current_context().emit(
-                PassStalled(self._pass_info.fit, self._pass_info.run, reason.why, seconds, sentence),
-                self._client,
-            )
+            event = PassStalled(self._pass_info.fit, self._pass_info.run, reason.why, seconds, sentence)
+            current_context().emit(event, self._client)
             warnings.warn(sentence, RuntimeWarning, stacklevel=2)
 
     def _emit_messages(self) -> None:

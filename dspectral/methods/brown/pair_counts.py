@@ -83,10 +83,8 @@ class AdjacentCounts:
             yield AdjacentCounts.from_matrix(sparse.csr_array(self.concatenate()[order][:, order]))
             return
         with tempfile.TemporaryDirectory(prefix="dspectral-") as folder:
-            items = [
-                _write_block(Path(folder) / str(number), block)
-                for number, block in enumerate(_iter_reordered(self, order))
-            ]
+            blocks = enumerate(_iter_reordered(self, order))
+            items = [_write_block(Path(folder) / str(number), block) for number, block in blocks]
             yield AdjacentCounts(partial(_read_block, n_types=len(order)), items, rows, columns, self.nnz)
 
 

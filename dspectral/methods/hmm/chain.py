@@ -70,12 +70,8 @@ def m_step(counts: HiddenMarkov, *, smoothing: float = 0.0, model_lengths: bool 
     steps = normalize(steps, axis=1)
     n = len(counts.initial)
     final = np.ascontiguousarray(steps[:, n]) if model_lengths else np.ones(n)
-    return HiddenMarkov(
-        normalize(counts.initial, axis=0),
-        np.ascontiguousarray(steps[:, :n]),
-        normalize(emission, axis=0),
-        final,
-    )
+    initial, transition = normalize(counts.initial, axis=0), np.ascontiguousarray(steps[:, :n])
+    return HiddenMarkov(initial, transition, normalize(emission, axis=0), final)
 
 
 def normalize(counts: Doubles, axis: int) -> Doubles:

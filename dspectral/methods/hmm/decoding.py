@@ -71,10 +71,8 @@ class ChainDecoder(RunPlanMixin, TopTermsMixin, BaseEstimator):
         sentences = as_token_lists(X, require_strings=self._tokens_are_strings)
         offsets = np.zeros(len(sentences) + 1, dtype=np.int64)
         np.cumsum([len(sentence) for sentence in sentences], out=offsets[1:])
-        return Sentences(
-            self._lookup_types([token for token_list in sentences for token in as_python_values(token_list)]),
-            offsets,
-        )
+        tokens = [token for token_list in sentences for token in as_python_values(token_list)]
+        return Sentences(self._lookup_types(tokens), offsets)
 
     def blocks(self, corpus: CorpusLike) -> Blocks:
         """Return the sentences of any corpus as lazy blocks of ids of the model's types."""

@@ -217,10 +217,8 @@ def train_linear_svms(
         values, gradients, energy = _evaluate(data, training, points, spaces, relevancy)
         # The curvature is at most 1 + 2 C (|X|^2 + n), so this first step along the gradient cannot overshoot.
         first_step = 1.0 / (1.0 + 2.0 * training.C * (energy + data.n_rows))
-        descents = [
-            SteppedLBFGS(point, value, gradient, step=first_step)
-            for point, value, gradient in zip(points, values, gradients, strict=True)
-        ]
+        starts = zip(points, values, gradients, strict=True)
+        descents = [SteppedLBFGS(*start, step=first_step) for start in starts]
         # Gradients scale with the size of a class, so each class has its own tolerance.
         limits = [training.tol * descent.gradient_norm for descent in descents]
         n_passes = 1

@@ -357,13 +357,10 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         self, texts: Documents, y: NDArray[Any], choices: dict[str, list[Choice]]
     ) -> tuple[str, Choice, float]:
         """Return the kind of second half with the highest mean accuracy over folds, its best choice and accuracy."""
-        results = [
-            (
-                half,
-                *self._choose(self._feature_blocks(texts, half), y, candidates, always_score=len(choices) > 1),
-            )
-            for half, candidates in choices.items()
-        ]
+        results = []
+        for half, candidates in choices.items():
+            blocks = self._feature_blocks(texts, half)
+            results.append((half, *self._choose(blocks, y, candidates, always_score=len(choices) > 1)))
         # If nothing can be held out, all scores are NaN and the first kind wins.
         return max(results, key=lambda result: -1.0 if np.isnan(result[2]) else result[2])
 

@@ -42,10 +42,8 @@ OFFSET_BYTES = 8
 
 def read_file_range(file_range: FileRange, read_options: ReadOptions = DEFAULTS) -> Iterator[Documents]:
     """Yield the documents of a byte range in blocks of at most ``block_bytes``; memory is about two blocks."""
-    return pack_blocks(
-        (part for file in file_range.files() for part in _read_documents(file, read_options)),
-        read_options.block_bytes,
-    )
+    parts = (part for file in file_range.files() for part in _read_documents(file, read_options))
+    return pack_blocks(parts, read_options.block_bytes)
 
 
 def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterator[Documents]:

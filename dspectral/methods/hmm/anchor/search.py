@@ -285,12 +285,8 @@ def sweep_types(
 def weigh_features(features: CSRRows, weights: FloatArray) -> TypeFeatures:
     """Return the spelling features for exchange sweeps; the weight of a type is split equally among its features."""
     sizes = np.maximum(np.diff(features.indptr), 1)
-    return TypeFeatures(
-        features.indptr.astype(np.int64),
-        features.indices.astype(np.int32),
-        np.asarray(weights / sizes, dtype=np.float64),
-        features.shape[1],
-    )
+    starts, columns = features.indptr.astype(np.int64), features.indices.astype(np.int32)
+    return TypeFeatures(starts, columns, np.asarray(weights / sizes, dtype=np.float64), features.shape[1])
 
 
 def emission_from_membership(membership: Doubles, counts: Doubles) -> tuple[Doubles, Doubles]:
