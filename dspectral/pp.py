@@ -55,7 +55,7 @@ SCANPY_SOLVERS = {
 """Solvers that scanpy does not ignore, by the kind of matrix and whether it is centered."""
 GRAM_COLUMNS = 4096
 """Largest number of variables for the exact Gram matrix in one pass (134 MB)."""
-PASSES = {"memory": (20, 12), "disk": (15, 17), "remote": (11, 24)}
+PASSES = {"memory": (20, 12), "disk": (17, 14), "remote": (11, 24)}
 """Number of passes for more variables, and total number of columns of all products per component, by source.
 
 Narrow products need fewer columns in total for values to 1e-5, but more passes, each of which reads the rows.
@@ -107,7 +107,7 @@ def pca(
         same components; the size of the data determines passes and blocks.
     tol : float, default=0.0
         Maximum share of the energy lost relative to the best ``n_comps`` components. Passes over more than 4,096
-        variables stop when a certified bound is below `tol`. 0 takes 20 passes in memory, 15 over a local file or Dask
+        variables stop when a certified bound is below `tol`. 0 takes 20 passes in memory, 17 over a local file or Dask
         array, and 11 over a URL.
     rng, random_state : int, RandomState, Generator or None, default=None and 0
         Seed for more than 4,096 variables. Pass only one of the two.
