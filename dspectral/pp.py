@@ -174,9 +174,8 @@ def pca(
         _warn_ignored_solver(svd_solver, rows, centered=bool(zero_center))
     rows = engine.wrap_disk_array(rows)
     if mask_var is ...:
-        mask_var = (
-            HIGHLY_VARIABLE if target is not None and get_var_column(target, HIGHLY_VARIABLE) is not None else None
-        )
+        has_default = target is not None and get_var_column(target, HIGHLY_VARIABLE) is not None
+        mask_var = HIGHLY_VARIABLE if has_default else None
     mask = select_variables(target, mask_var)
     n_vars = _check_shape(target, rows, layer, obsm)
     if mask is not None:
