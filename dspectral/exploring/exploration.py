@@ -329,7 +329,7 @@ def _analyze_words(
         )
     exploration.masked = words.masked
     exploration.n_repeated = sum(int(mask.sum()) for mask in documents.is_repeated.values())
-    exploration.warning = _check_tokenization(words, tokenizer)
+    exploration.warning = _find_tokenization_problem(words, tokenizer)
     if exploration.warning:
         warnings.warn(exploration.warning, stacklevel=3)
     _add_topics(exploration, store, words, text, sizes, stages, seed, groups)
@@ -349,7 +349,7 @@ def _analyze_words(
     return exploration
 
 
-def _check_tokenization(words: FrequentWords, tokenizer: str) -> str:
+def _find_tokenization_problem(words: FrequentWords, tokenizer: str) -> str:
     """Return a warning if tokens are probably not words, and a tokenizer to use; empty if they are."""
     if tokenizer in ("words", "language") and words.corpus.provenance["corpus"]["tokens"] == CHARACTERS:
         initials = [word[0] for word in words.words[1:]]

@@ -15,7 +15,7 @@ from dspectral.linalg.panels import split_by_size
 from dspectral.store.anndata_files import get_element, matrix_path, open_anndata_root, read_variable_names
 from dspectral.store.blocks import to_stored_dtype
 from dspectral.store.columns import VARIABLES, Columns, columns_from_names
-from dspectral.store.location import Location, StoreError, without_secrets
+from dspectral.store.location import Location, StoreError, redact_urls
 from dspectral.store.rows import ENTRY_BYTES, BlockReader, LazyTotalsMixin
 from dspectral.types import CSRRows, Int64s
 
@@ -75,7 +75,7 @@ class AnnDataCounts(LazyTotalsMixin):
     def __repr__(self) -> str:
         n_rows, n_columns = self.shape
         size = f"{n_rows} x {n_columns}, {self.nnz} entries in {self.n_blocks} blocks"
-        return f"AnnDataCounts({without_secrets(self.location.url)!r}, {self.path}: {size})"
+        return f"AnnDataCounts({redact_urls(self.location.url)!r}, {self.path}: {size})"
 
     @property
     def block_reader(self) -> BlockReader:

@@ -30,7 +30,7 @@ from dspectral.store.arrays import (
 )
 from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.counts import open_store
-from dspectral.store.location import NAMED_LOCATIONS, Location, StoreError, annotate_disk_full, without_secrets
+from dspectral.store.location import NAMED_LOCATIONS, Location, StoreError, annotate_disk_full, redact_urls
 from dspectral.store.lock import hold_write_lock
 from dspectral.store.rows import CountMatrix
 from dspectral.store.writer import thread_pool_options
@@ -248,7 +248,7 @@ def _make_header(rows: da.Array) -> dict[str, Any]:
         "chunk_rows": max(1, min(max(rows.chunks[0]), CHUNK_BYTES // (k * dtype.itemsize))),
         "ids": source_store is not None and source_store.documents([0], IDS) is not None,
         "made_by": get_pass_name(str(rows.name)),
-        "store": without_secrets(coordinates.url) if (coordinates := getattr(source_store, "location", None)) else None,
+        "store": redact_urls(coordinates.url) if (coordinates := getattr(source_store, "location", None)) else None,
         "finished": False,
     }
 

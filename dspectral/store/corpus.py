@@ -10,7 +10,7 @@ from dspectral.engine.graph import ContentAddressedReader
 from dspectral.linalg.sparse_products import find_offset_error
 from dspectral.store.arrays import compute_digest, read_array
 from dspectral.store.counts import CORPUS_KEY, read_root_metadata
-from dspectral.store.location import Location, StoreError, damage_error, without_secrets
+from dspectral.store.location import Location, StoreError, damage_error, redact_urls
 from dspectral.store.vocabulary import PATH, read_vocabulary
 from dspectral.types import Int64s, Sentences
 
@@ -56,7 +56,7 @@ class Corpus:
 
     def __repr__(self) -> str:
         size = f"{self.n_tokens} tokens in {self.n_sentences} sentences, {self.n_blocks} blocks"
-        return f"Corpus({without_secrets(self.location.url)!r}: {size})"
+        return f"Corpus({redact_urls(self.location.url)!r}: {size})"
 
     @property
     def sentences(self) -> Blocks:

@@ -30,7 +30,7 @@ from dspectral.store.blocks import (
     read_row_documents,
 )
 from dspectral.store.columns import Columns
-from dspectral.store.location import Location, StoreError, damage_error, without_secrets
+from dspectral.store.location import Location, StoreError, damage_error, redact_urls
 from dspectral.store.rows import ENTRY_BYTES, BlockReader, CountMatrix, dask_array_from_blocks
 from dspectral.store.vocabulary import KEEP_TERMS, Vocabulary, read_term_sample, read_vocabulary, vocabulary_columns
 from dspectral.text.hashing import HashingSettings
@@ -88,7 +88,7 @@ class CountStore(CountMatrix):
     def __repr__(self) -> str:
         n_rows, n_columns = self.shape
         size = f"{n_rows} x {n_columns}, {self.nnz} entries in {self.n_blocks} blocks"
-        return f"CountStore({without_secrets(self.location.url)!r}: {size})"
+        return f"CountStore({redact_urls(self.location.url)!r}: {size})"
 
     @property
     def block_reader(self) -> BlockReader:

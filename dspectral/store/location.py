@@ -213,12 +213,12 @@ class Location(NamedTuple):
     def from_url(cls, url: str | PathLike[str], storage_options: dict[str, Any] | None = None) -> Self:
         """Return the location of a path or URL; local paths become absolute, since workers have other folders."""
         location = cls(*resolve_url(url, storage_options))
-        NAMED_LOCATIONS[without_secrets(location.url)] = location
+        NAMED_LOCATIONS[redact_urls(location.url)] = location
         return location
 
     def content_token(self) -> object:
         """Raise UnknownContentError: the content of a location can change."""
-        raise UnknownContentError(f"they are read from {without_secrets(self.url)}, which stores no content hashes")
+        raise UnknownContentError(f"they are read from {redact_urls(self.url)}, which stores no content hashes")
 
     def open_file_system(self) -> tuple[Any, str]:
         """Return the file system, and the path of the store in it."""
@@ -346,7 +346,7 @@ def annotate_disk_full(path: str) -> Iterator[None]:
         raise OSError(error.errno, f"{error.strerror}{DISK_FULL_ADVICE}", error.filename or path) from error
 
 
-def without_secrets(value: object) -> Any:
+def redact_urls(value: object) -> Any:
     """Return a value whose URLs are redacted: no user, password, key, token or signature.
 
     Parameters
@@ -361,17 +361,17 @@ def without_secrets(value: object) -> Any:
 
     Examples
     --------
-    >>> without_secrets("s3://KEY:SECRET@bucket/a.txt")
+    >>> redact_urls("s3://KEY:SECRET@bucket/a.txt")
     's3://***@bucket/a.txt'
     """
     if isinstance(value, str):
         return _QUERY.sub(r"\g<1>***", _USER.sub("***", value)) if "://" in value else value
     if isinstance(value, dict):
-        return {key: without_secrets(item) for key, item in value.items()}
+        return {key: redact_urls(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [without_secrets(item) for item in value]
+        return [redact_urls(item) for item in value]
     if isinstance(value, tuple) and type(value) is tuple:
-        return tuple(without_secrets(item) for item in value)
+        return tuple(redact_urls(item) for item in value)
     return value
 
 

@@ -19,7 +19,7 @@ from dspectral.engine.around.context import dry_run_folder, is_dry_run
 from dspectral.store.arrays import add_content_hash, compute_digest, read_array, write_array
 from dspectral.store.blocks import BlockInfo
 from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, TOTALS, CountStore, get_totals_path, open_finished
-from dspectral.store.location import Location, StoreError, without_secrets
+from dspectral.store.location import Location, StoreError, redact_urls
 from dspectral.store.lock import hold_write_lock, unlock
 from dspectral.text.tokenizers import is_record, wrap_tokenizer_names
 from dspectral.types import JSON
@@ -93,8 +93,8 @@ def open_writer(
         store, storage_options, append = dry_run_folder(), None, False
     location = Location.from_url(store, storage_options)
     # Manifest and root are visible to all readers of the store: they contain no credentials.
-    provenance = to_json(without_secrets(provenance))
-    fingerprints = {without_secrets(url): value for url, value in (fingerprints or {}).items()}
+    provenance = to_json(redact_urls(provenance))
+    fingerprints = {redact_urls(url): value for url, value in (fingerprints or {}).items()}
     _check_target(location, append=append)  # before anything is written
     try:
         with hold_write_lock(location):
@@ -202,7 +202,7 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
 
 def changed_sources_error(location: Location, urls: Sequence[str]) -> StoreError:
     """Return an error that names source files which have changed during a build."""
-    shown_urls = ", ".join(map(without_secrets, urls[:3])) + (f" and {len(urls) - 3} more" if len(urls) > 3 else "")
+    shown_urls = ", ".join(map(redact_urls, urls[:3])) + (f" and {len(urls) - 3} more" if len(urls) > 3 else "")
     return StoreError(
         f"{shown_urls} changed since the start of the build at {location.url}: remove the unfinished build with "
         "dspectral.store.discard_unfinished, and build again"

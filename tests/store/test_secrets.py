@@ -6,7 +6,7 @@ import fsspec
 import pytest
 
 from dspectral import build_store
-from dspectral.store import without_secrets
+from dspectral.store import redact_urls
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ from dspectral.store import without_secrets
     ],
 )
 def test_an_address_is_shown_without_its_secrets(address, shown):
-    assert without_secrets(address) == shown
-    assert without_secrets({"a": [address, (address,)]}) == {"a": [shown, (shown,)]}
+    assert redact_urls(address) == shown
+    assert redact_urls({"a": [address, (address,)]}) == {"a": [shown, (shown,)]}
 
 
 def test_a_store_keeps_no_password_of_its_sources(tmp_path):

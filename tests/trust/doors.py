@@ -129,7 +129,7 @@ LEFT_OUT = {
     "plot_brown_tree", "plot_certificate", "plot_documents", "plot_merge_tree", "plot_spectrum", "plot_words",
     # dspectral.io and dspectral.store
     "LabeledText", "TaggedSentences", "build_labeled_store", "read_brown_paths", "read_conll",
-    "read_labeled_records", "read_newsgroups", "read_reuters", "StoreError", "without_secrets",
+    "read_labeled_records", "read_newsgroups", "read_reuters", "StoreError", "redact_urls",
     # Classes whose objects are opened: their members are gone through one by one.
     "AnnDataCounts", "Corpus", "CountStore", "Vocabulary",
 }  # fmt: skip

@@ -18,7 +18,7 @@ from distributed import Client, KilledWorker
 
 from dspectral import ClusterError, RunPlan, checkpoints
 from dspectral.engine import event_listener, intercept_fits, plan
-from dspectral.store import without_secrets
+from dspectral.store import redact_urls
 from dspectral.watch import Progress
 
 from .messages import LOST, in_options, sentence
@@ -182,7 +182,7 @@ def _used(result: Run, used: Used) -> dict[str, Any]:
 def _write(result: Run, folder: Path) -> None:
     """Write model, plots and report, without keys and passwords of URLs."""
     report = result.report
-    shown = {name: without_secrets(plain(getattr(report, name))) for name in ("arguments", "rows", "details", "notes")}
+    shown = {name: redact_urls(plain(getattr(report, name))) for name in ("arguments", "rows", "details", "notes")}
     report = replace(report, **shown)
     for save in result.saves:
         save(folder / "model")

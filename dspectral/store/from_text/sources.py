@@ -39,7 +39,7 @@ from dspectral.store.from_text.streams import (
     open_decompressed,
     raise_if_exists,
 )
-from dspectral.store.location import Location, is_local, without_secrets
+from dspectral.store.location import Location, is_local, redact_urls
 from dspectral.store.writer import changed_sources_error
 
 COMPRESSIONS = ("gz", "bz2", "zst")
@@ -229,7 +229,7 @@ def split_files(
             kind = "", None, "id" if is_ids else "", read_options.field
             file = FileRange(url, *kind, encoding=encoding, fingerprints=(fingerprint,))
             cut = partial(_split_file, file, path, size, read_options)
-            ranges += retry(cut, description=f"reading the header of {without_secrets(url)}")
+            ranges += retry(cut, description=f"reading the header of {redact_urls(url)}")
     return list(_coalesce_small_files(ranges, read_options.block_bytes))
 
 
@@ -238,7 +238,7 @@ def _find_source_files(sources: object, source: str, read_options: ReadOptions) 
     try:
         records, any_ending = read_options.field is not None, read_options.format is not None
         find_source = partial(find_files, source, read_options.options, has_records=records, any_ending=any_ending)
-        return retry(find_source, description=f"looking for {without_secrets(source)}")
+        return retry(find_source, description=f"looking for {redact_urls(source)}")
     except FileNotFoundError as error:
         if isinstance(sources, str | PathLike):
             raise

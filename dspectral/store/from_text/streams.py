@@ -16,7 +16,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from dspectral.engine.around.retries import retry
 from dspectral.paths import check_regular_file
-from dspectral.store.location import is_local, without_secrets
+from dspectral.store.location import is_local, redact_urls
 
 # The first available key is used. Later ones may change without the content, such as the ETag of Google Cloud Storage.
 ETAG_KEYS = ("generation", "ETag", "etag", "md5Hash", "Content-MD5", "CRC")
@@ -54,7 +54,7 @@ def get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
             raise_if_exists(file_system, path, error)
             raise
 
-    return retry(read, description=f"looking at {without_secrets(url)}")
+    return retry(read, description=f"looking at {redact_urls(url)}")
 
 
 def raise_if_exists(file_system: fsspec.AbstractFileSystem, path: str, error: Exception | None = None) -> None:

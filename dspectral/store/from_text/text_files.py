@@ -25,7 +25,7 @@ from dspectral.store.from_text.lines import (
 )
 from dspectral.store.from_text.readers import read_file_range
 from dspectral.store.from_text.sources import FileRange, split_files
-from dspectral.store.location import without_secrets
+from dspectral.store.location import redact_urls
 from dspectral.store.rows import dask_array_from_blocks
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_sample import KeptTerms, TermSample, merge_samples
@@ -100,7 +100,7 @@ class TextFiles:
         self.read_options = read_options.validate()
 
     def __repr__(self) -> str:
-        return f"TextFiles({', '.join(map(repr, without_secrets(self.sources)))})"
+        return f"TextFiles({', '.join(map(repr, redact_urls(self.sources)))})"
 
     @cached_property
     def blocks(self) -> tuple[TextBlock, ...]:
