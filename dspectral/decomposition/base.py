@@ -1,6 +1,6 @@
 """Fit, update and projection of the singular value decompositions, with scikit-learn's fitted attributes."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -32,7 +32,7 @@ from dspectral.inputs.rows import RowTransformer, frame_to_rows, get_row_dtype, 
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.parameters import RandomState, check_flag, check_integer, check_option, resolve_seed
 from dspectral.registry import Array, register_arrays
-from dspectral.types import CheckedRows, CheckpointPath, Doubles, FloatArray, RowsLike
+from dspectral.types import CheckpointPath, Doubles, FloatArray, RowsLike
 
 _GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram", "full", "nystrom")
 """Solvers for which ``partial_fit`` may be available; ``"auto"`` is resolved in ``fit``."""
@@ -140,9 +140,9 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         """
         if not hasattr(self, "_skl_callbacks"):
             steps = self._find_components(X)
-            arguments = next(steps)
-            while arguments is not None:  # as in `_fit`, without its frame in a debugger
-                arguments = steps.send(spectrum(*arguments))
+            decompose = next(steps)
+            while decompose is not None:  # as in `_fit`, without its frame in a debugger
+                decompose = steps.send(decompose())
             return self
         from sklearn.callback import CallbackSupportMixin, with_callbacks  # noqa: PLC0415  takes a second
 
@@ -177,15 +177,15 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
     def _fit(self, X: RowsLike, *, one_pass: bool = False) -> Self:
         """Fit the components. With `one_pass`, read one pass, so that ``partial_fit`` works."""
         steps = self._find_components(X, one_pass=one_pass)
-        arguments = next(steps)
-        while arguments is not None:
-            arguments = steps.send(spectrum(*arguments))
+        decompose = next(steps)
+        while decompose is not None:
+            decompose = steps.send(decompose())
         return self
 
     def _find_components(
         self, X: RowsLike, *, one_pass: bool = False
-    ) -> Generator[tuple[CheckedRows, SVDOptions, bool, bool] | None, Spectrum, None]:
-        """Yield arguments of ``spectrum``, receive the results, set the fitted attributes, and yield None.
+    ) -> Generator[Callable[[], Spectrum] | None, Spectrum, None]:
+        """Yield each decomposition to run, receive its result, set the fitted attributes, yield None last.
 
         For a share of the variance try 32 components, then double the number. With `one_pass` the rows are read once,
         so that ``partial_fit`` works, and the sketch size limits the number of components for a share.
@@ -198,7 +198,7 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         if one_pass:
             options = options._replace(solver=select_solver(options, X.shape[1]))
         if not _is_share(self.n_components):
-            result = yield X, options, True, True
+            result = yield partial(spectrum, X, options)
             self._set(result)
         else:
             max_components, n_passes = min(X.shape), 0
@@ -207,7 +207,8 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
                 max_components = min(max_components, options.sketch_size or MAX_SHARE_COMPONENTS)
             k = max_components if finds_all or one_pass else min(32, max_components)
             while True:
-                result = yield X, options._replace(n_components=k), k == max_components, False
+                possible = options._replace(n_components=k)
+                result = yield partial(spectrum, X, possible, is_last=k == max_components, warns=False)
                 n_passes += result.n_passes
                 self._set(result)
                 if k == max_components or np.sum(self.explained_variance_ratio_) > self.n_components:

@@ -280,7 +280,9 @@ class Spectrum(NamedTuple):
     lost_share: float
 
 
-def spectrum(X: "CheckedRows | HoldsRows", options: SVDOptions, is_last: bool = True, warns: bool = True) -> Spectrum:
+def spectrum(
+    X: "CheckedRows | HoldsRows", options: SVDOptions, *, is_last: bool = True, warns: bool = True
+) -> Spectrum:
     """Decompose rows (n, d); missing directions are zero, with a warning if `warns`."""
     check_size(options, X.shape[1])
     solver = select_solver_for_rows(X, options)

@@ -62,7 +62,7 @@ def select_scoring(leading: FirstPassResult, model: LabelModel, settings: Settin
     has_positives = regression.rates * n >= 1.0  # at least one expected positive document
     ridges = {alpha: held_out.ridge(alpha) for alpha in dict.fromkeys(candidate.alpha for candidate in candidates)}
     gains, common = _candidate_gains(held_out, candidates, ridges, has_positives)
-    tied = [candidate for candidate, near in zip(candidates, within_standard_error(gains), strict=True) if near]
+    tied = [candidate for candidate, near in zip(candidates, select_near_best(gains), strict=True) if near]
     penalties = [each.odds_alpha for each in tied if each._replace(odds_alpha=tied[0].odds_alpha) == tied[0]]
     best = tied[0]._replace(odds_alpha=math.prod(penalties) ** (1 / len(penalties)))
     odds, common_scale = held_out.odds(best.odds_alpha), np.mean([common[alpha] for alpha in penalties], axis=0)
@@ -253,8 +253,8 @@ class LeaveOneOutScores(NamedTuple):
         return np.asarray((scores - share * target) / (1 - share))
 
 
-def within_standard_error(gains: FloatArray) -> NDArray[np.bool_]:
-    """Return whether the mean gain of each candidate (row of gains) is within one standard error of the best."""
+def select_near_best(gains: FloatArray) -> NDArray[np.bool_]:
+    """Return a mask of candidates (rows of gains) whose mean gain is within one standard error of the best."""
     loss = gains[int(np.argmax(gains.mean(axis=1)))] - gains
     error = loss.std(axis=1) / np.sqrt(gains.shape[1])
     return np.asarray(loss.mean(axis=1) <= error)

@@ -18,7 +18,7 @@ from dspectral.methods.multilabel.documents import (
     unit_rows,
     word_rows,
 )
-from dspectral.methods.multilabel.held_out import LeaveOneOutScores, add_gains, add_scales, within_standard_error
+from dspectral.methods.multilabel.held_out import LeaveOneOutScores, add_gains, add_scales, select_near_best
 from dspectral.methods.multilabel.latent_states import EigenbasisRegression, ScoringWeights
 from dspectral.methods.multilabel.passes import extend_directions
 from dspectral.methods.multilabel.summaries import FirstMoments, RegressionSums, label_range
@@ -81,7 +81,7 @@ def test_what_is_given_is_kept_and_without_a_linear_part_nothing_is_chosen(depen
 
 @pytest.mark.parametrize(("n_each", "alpha"), [(7, 0.2), (9, 0.8)])
 def test_with_many_labels_of_a_document_the_first_candidate_is_another(monkeypatch, n_each, alpha):
-    monkeypatch.setattr(held_out, "within_standard_error", lambda gains: np.arange(len(gains)) == 0)
+    monkeypatch.setattr(held_out, "select_near_best", lambda gains: np.arange(len(gains)) == 0)
     rng = np.random.default_rng(0)
     words = (rng.random((400, 30)) < 0.2).astype(float)
     labels = np.argsort(rng.random((400, 40)), axis=1) < n_each
@@ -91,7 +91,7 @@ def test_with_many_labels_of_a_document_the_first_candidate_is_another(monkeypat
 
 
 def test_penalties_that_chance_does_not_separate_are_averaged(monkeypatch, dependent):
-    monkeypatch.setattr(held_out, "within_standard_error", lambda gains: np.arange(len(gains)) < 7)
+    monkeypatch.setattr(held_out, "select_near_best", lambda gains: np.arange(len(gains)) < 7)
     # The last three of them add another multiple of the ridge regression.
     assert MomentMultiLabelClassifier(K).fit(*dependent).alpha_ == pytest.approx((0.2 * 0.07 * 0.4 * 0.02) ** 0.25)
 
@@ -122,9 +122,9 @@ def test_a_candidate_must_win_by_more_than_chance():
     gains[2] -= 0.5
     gains[1] += rng.standard_normal(400)
     gains[1] += 0.5 / 20 - np.mean(gains[1] - gains[0])  # half a standard error better
-    assert within_standard_error(gains).tolist() == [True, True, False]
+    assert select_near_best(gains).tolist() == [True, True, False]
     gains[2] += 0.6 + 0.01 * rng.standard_normal(400)
-    assert within_standard_error(gains).tolist() == [False, False, True]
+    assert select_near_best(gains).tolist() == [False, False, True]
 
 
 N_WORDS, N_LABELS, MAX_CALIBRATED_LABELS = 50, 6, 12
