@@ -29,7 +29,7 @@ endef
 # Modules and assertions are compiled once for all processes, also in a container that says to keep no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv demo test test-all collected tests test-cluster lint style types coverage lowest interop notebooks docs docs-links wheel-check clean
+.PHONY: help venv demo test test-all collected tests test-cluster lint style types measure coverage lowest interop notebooks docs docs-links wheel-check clean
 
 help:
 	@echo 'make venv       make $(VENV) and install dspectral and its tools into it'
@@ -38,6 +38,7 @@ help:
 	@echo 'make test-all   the same with the slow tests, which start clusters, processes and programs'
 	@echo 'make test-cluster  faults on clusters of real processes; writes docs/faults_table.md'
 	@echo 'make lint       lint and types'
+	@echo 'make measure    print the sizes of the project, tokens first'
 	@echo 'make coverage   tests, and the share of the lines that they run; writes out/coverage/index.html'
 	@echo 'make lowest     tests with the lowest versions that pyproject.toml allows, in $(LOWEST)'
 	@echo 'make interop    tests against other programs, in $(INTEROP); writes docs/interoperation_table.md'
@@ -70,6 +71,9 @@ style: venv
 
 types: venv
 	$(BIN)/mypy
+
+measure: venv
+	$(BIN)/python tools/measure_house.py
 
 # Types are checked while tests wait for processes; make ends with an error where either fails. Each process of pytest
 # would compile all modules and assertions of a fresh clone: one does so before, on the core that style leaves.

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tools import measure_house
-
 ROOT = Path(__file__).parent.parent
 FLOORS = {
     "dspectral._machine_code": -1,
@@ -325,17 +323,3 @@ def test_the_rules_see_what_is_wrong():
     assert room("numpy") == ""
     assert is_pure("dspectral.methods.lsi.similarities")
     assert not is_pure("dspectral.methods.lsi.hybrid")
-
-
-def test_the_house_stays_within_its_budget():
-    """A change that needs more than ``tools/budget.json`` allows raises the limit in a commit that says why."""
-    over = {name: n for name, n in measure_house.figures(ROOT, run=False) if n > measure_house.BUDGET[name][0]}
-    assert over == {}
-
-
-@pytest.mark.slow
-def test_the_journeys_stay_within_their_budget():
-    found = measure_house.journeys(ROOT)
-    assert "decomposition/base.py" in found["a fit"]
-    names = {name: f"files that {name} runs through" for name in found}
-    assert {n: len(f) for n, f in found.items() if len(f) > measure_house.BUDGET[names[n]][0]} == {}

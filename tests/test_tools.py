@@ -1,4 +1,4 @@
-"""The tools measure the house and find mutations that are stale."""
+"""The tools count tokens and importers, and find mutations that are stale."""
 
 import re
 from pathlib import Path
@@ -21,6 +21,11 @@ SOURCES = {
 
 def test_a_file_with_one_importer_is_found_through_names_that_packages_offer():
     assert measure_house.single_importers(SOURCES) == {"dspectral.methods.one": "dspectral.methods.two"}
+
+
+def test_tokens_are_counted_without_docstrings_comments_and_layout():
+    text = '"""Text."""\nx = (\n    1,  # one\n)\n\n\ndef f():\n    """Text."""\n    return "text"\n'
+    assert measure_house.n_tokens(text) == 13
 
 
 def test_no_mutation_is_stale_and_each_has_tests_that_must_notice_it():

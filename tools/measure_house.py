@@ -1,4 +1,4 @@
-"""Print sizes of this project beside what they must not exceed: ``python tools/measure_house.py [TREE]``.
+"""Print sizes of this project, tokens first: ``python tools/measure_house.py [TREE]``, or ``make measure``.
 
 Two journeys, a fit from a store and a build of one, are run under a profile hook, so that the files they go through are
 counted and not guessed; everything else is read from the sources.
@@ -7,21 +7,25 @@ counted and not guessed; everything else is read from the sources.
 import argparse
 import ast
 import inspect
+import io
 import json
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PROSE = re.compile(r"([A-Za-z]?[a-z]+[,;:]? ){3}[a-z]")
-BUDGET: dict[str, list[int]] = json.loads((ROOT / "tools" / "budget.json").read_text(encoding="utf-8"))
-"""The largest allowed value of each figure, and the value to reach."""
+LAYOUT = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}  # fmt: skip
+"""Kinds of tokens that are not counted."""
 JOURNEYS = """
 import json, sys, tempfile, threading
 from pathlib import Path
@@ -56,9 +60,21 @@ def sources(root: Path, folder: str) -> dict[str, str]:
     return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in paths}
 
 
-def n_lines(texts: dict[str, str], folder: str = "") -> int:
-    """Return the number of lines of the files under a folder."""
-    return sum(text.count("\n") for path, text in texts.items() if path.startswith(folder))
+def n_tokens(text: str) -> int:
+    """Return the number of tokens of a Python file without docstrings, comments and layout."""
+    statements = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Expr))
+    strings = {
+        (node.lineno, node.col_offset)
+        for node in statements
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    }
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return sum(token.type not in LAYOUT and token.start not in strings for token in tokens)
+
+
+def n_lines(texts: dict[str, str]) -> int:
+    """Return the number of lines of files."""
+    return sum(text.count("\n") for text in texts.values())
 
 
 def journeys(root: Path) -> dict[str, list[str]]:
@@ -149,24 +165,25 @@ def frozen_tests(texts: dict[str, str]) -> list[str]:
     return found
 
 
-def figures(root: Path, *, run: bool = True) -> Iterator[tuple[str, int]]:
-    """Yield each figure of the budget with its value; those of journeys only if they may be run."""
+def figures(root: Path) -> Iterator[tuple[str, int]]:
+    """Yield each figure of the table with its name."""
     texts = {folder: sources(root, folder) for folder in ("dspectral", "tests", "workflows", "tools")}
-    house, paths = texts["dspectral"], journeys(root) if run else {}
-    values: dict[str, Any] = {
-        **{f"lines of {folder}/": n_lines(of) for folder, of in texts.items()},
-        "lines of workflows/benchmarks/": n_lines(texts["workflows"], "workflows/benchmarks"),
-        "files of dspectral/": len([path for path in house if path.endswith(".py")]),
-        **{f"files that {name} runs through": len(files) for name, files in paths.items()},
-        "files with one importer": len(single_importers(house)),
-        "names in an __all__": sum(exported().values()),
-        "arguments and recipe fields": knobs(),
-        "tests that freeze prose": len(frozen_tests(texts["tests"])),
+    house = texts["dspectral"]
+    tokens = {
+        folder: {path: n_tokens(text) for path, text in files.items() if path.endswith(".py")}
+        for folder, files in texts.items()
     }
-    for name in BUDGET:
-        folder = name.removeprefix("lines of ")
-        if "runs through" not in name or run:
-            yield name, values[name] if name in values else n_lines(house, folder)
+    yield from ((f"tokens of {folder}/", sum(counts.values())) for folder, counts in tokens.items())
+    for room in sorted({path.split("/")[1] for path in house if path.count("/") > 1}):
+        counts = tokens["dspectral"].items()
+        yield f"tokens of dspectral/{room}/", sum(n for path, n in counts if path.startswith(f"dspectral/{room}/"))
+    yield from ((f"lines of {folder}/", n_lines(files)) for folder, files in texts.items())
+    yield "files of dspectral/", len(tokens["dspectral"])
+    yield from ((f"files that {name} runs through", len(files)) for name, files in journeys(root).items())
+    yield "files with one importer", len(single_importers(house))
+    yield "names in an __all__", sum(exported().values())
+    yield "arguments and recipe fields", knobs()
+    yield "tests that freeze prose", len(frozen_tests(texts["tests"]))
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -177,12 +194,11 @@ def main(argv: list[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     root = arguments.tree.resolve()
     if find_spec("dask") is None:
-        sys.exit("the journeys are run: make venv, then .venv/bin/python tools/measure_house.py")
+        sys.exit("the journeys are run: make measure, or make venv and .venv/bin/python tools/measure_house.py")
     sys.path.insert(0, str(root))
-    print("| | there | at most | to reach |\n|---|---|---|---|")
+    print("| | |\n|---|---|")
     for name, value in figures(root):
-        most, aim = BUDGET[name]
-        print(f"| {name} | {value}{' **over**' if value > most else ''} | {most} | {aim} |")
+        print(f"| {name} | {value} |")
     if arguments.details:
         texts = sources(root, "dspectral")
         for journey, files in journeys(root).items():
