@@ -188,7 +188,7 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10, *, words: float | No
     -------
     list of Neighbor, or list of these lists
         The nearest rows, nearest first; one list per query for several queries. The query row itself and rows of zeros,
-        such as empty texts, are left out.
+        such as empty texts, are left out. Empty for a query without a known word.
 
     Raises
     ------
@@ -215,17 +215,17 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10, *, words: float | No
     store = _get_count_store(rows)
     if is_sparse(query) or isinstance(query, CountMatrix):
         queries = normalize_rows(np.asarray(_compute(_compute_points(model, rows, query)))).astype(np.float32)
-        shared = _shared_words(store, query, words)
-        return _search(rows, points, queries, [-1] * len(queries), n, shared)
+        shared = select_shared_words(store, query, words)
+        return search_points(rows, points, queries, [-1] * len(queries), n, shared)
     is_single = isinstance(query, str | Integral) or np.ndim(query) == int(isinstance(query, np.ndarray))
     items = [query] if is_single else list(query)
     excluded = [int(item) if isinstance(item, Integral) else -1 for item in items]
     queries = normalize_rows(_get_query_points(model, rows, points, items)).astype(np.float32)
-    lists = _search(rows, points, queries, excluded, n, _shared_words(store, items, words))
+    lists = search_points(rows, points, queries, excluded, n, select_shared_words(store, items, words))
     return lists[0] if is_single else lists
 
 
-def _search(
+def search_points(
     rows: Any,
     points: Any,
     queries: NDArray[np.float32],
@@ -233,7 +233,10 @@ def _search(
     n: int,
     shared: SharedWords | None,
 ) -> list[list[Neighbor]]:
-    """Find the rows nearest to each query in one pass, without the excluded row of each."""
+    """Find the rows nearest to each query in one pass, without the excluded row of each.
+
+    A query of zeros, such as an empty text, only has rows that share words with it.
+    """
     summarize_block = partial(Nearest.from_block, queries=queries, n=n + 1)
     streams = [points]
     if shared is not None:
@@ -243,11 +246,12 @@ def _search(
         summarize_block = partial(summarize_block, shared=shared._replace(rows=None))
     streams.insert(1, engine.get_row_numbers(streams[0]))
     summary = engine.summarize(*streams, summarize_block=summarize_block, name="nearest")
-    neighbor_lists = zip(excluded, *(array.tolist() for array in summary.get_arrays()), strict=True)
+    has_points = np.asarray(queries.any(axis=1)).tolist()
+    neighbor_lists = zip(excluded, has_points, *(array.tolist() for array in summary.get_arrays()), strict=True)
     lists = []
-    for excluded_row, *neighbors in neighbor_lists:
-        found = (Neighbor(row, cosine, score=score) for cosine, row, score in zip(*neighbors, strict=True))
-        lists.append([neighbor for neighbor in found if neighbor.row != excluded_row][:n])
+    for excluded_row, is_nonzero, *neighbors in neighbor_lists:
+        candidates = [Neighbor(row, cosine, score=score) for cosine, row, score in zip(*neighbors, strict=True)]
+        lists.append([near for near in candidates if near.row != excluded_row and (is_nonzero or near.score > 0)][:n])
     return _add_documents(rows, lists)
 
 
@@ -257,7 +261,7 @@ def _get_count_store(rows: Any) -> CountMatrix | None:
     return store if isinstance(store, CountMatrix) and len(store) == len(rows) else None
 
 
-def _shared_words(store: CountMatrix | None, query: Any, words: float | None) -> SharedWords | None:
+def select_shared_words(store: CountMatrix | None, query: Any, words: float | None) -> SharedWords | None:
     """Return rows and queries as sublinear tf-idf, or None if the score has no shared words."""
     weight = DEFAULT_WORDS if words is None else check_real("words", words, at_least=0.0, at_most=1.0)
     counts = None if store is None or not weight else _count_query(store, query)

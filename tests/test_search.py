@@ -54,9 +54,17 @@ def test_a_text_finds_its_like(store):
 def test_a_row_is_not_its_own_neighbor_and_an_empty_one_is_none(store):
     svd = TruncatedSVD(3).fit(store.tfidf())
     lists = nearest(svd, store, [0, 4, 30], n=40)
-    assert [len(found) for found in lists] == [29, 29, 30]
+    assert [len(found) for found in lists] == [29, 29, 0]
     assert all(near.row not in (row, 30) for row, found in zip([0, 4], lists, strict=False) for near in found)
-    assert {near.cosine for near in lists[2]} == {0.0}
+
+
+def test_a_query_of_zeros_only_has_rows_that_share_its_words(store):
+    for model in models(store):
+        assert nearest(model, store, ["quasar", ""], n=2) == [[], []]
+        assert nearest(model, store, "", n=2, words=0) == []
+    of_cats = TruncatedSVD(1).fit(store.counts.compute()[0:30:12])
+    assert [near.row % 3 for near in nearest(of_cats, store, "bark", n=1)] == [1]
+    assert nearest(of_cats, store, "bark", n=1, words=0) == []
 
 
 @pytest.mark.parametrize("n_blocks", [1, 3, 7])

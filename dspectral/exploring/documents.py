@@ -1,19 +1,19 @@
-"""Choose files and units of documents, find nearest documents, and read excerpts from the sources."""
+"""Choose files and units of documents, project documents, and read excerpts from the sources."""
 
 import re
 from collections.abc import Collection
+from functools import partial
 from glob import has_magic
-from typing import NamedTuple
 from unicodedata import normalize
 
+import dask.array as da
 import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.engine import run_tasks
+from dspectral.engine import map_rows, run_tasks
 from dspectral.linalg.dense import normalize_rows
-from dspectral.search import Nearest
-from dspectral.store.blocks import BlockInfo, read_block
+from dspectral.methods.topics.estimator import Topics
 from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.lines import LINE_CHUNK_BYTES, RECORD_START, ReadOptions
@@ -21,7 +21,7 @@ from dspectral.store.from_text.readers import read_file_range
 from dspectral.store.from_text.sources import FileRange, get_format
 from dspectral.store.from_text.streams import open_as_utf8, open_decompressed
 from dspectral.store.from_text.text_input import TextInput
-from dspectral.store.location import Location, is_local
+from dspectral.store.location import is_local
 from dspectral.text.token_rules import word_pattern
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, FloatArray
@@ -72,50 +72,19 @@ MIN_WORDS = 3
 """Documents with fewer words have no neighbors."""
 
 
-class Space(NamedTuple):
-    """Location and weighting of the counts of documents, and the axes (n_words, k) that project them."""
-
-    location: Location
-    weighting: Weighting
-    axes: FloatArray
-
-    def points(self, block: BlockInfo) -> FloatArray:
-        """Return projected documents at unit length, zeros for those below MIN_WORDS, shape (n_documents, k)."""
-        rows: CSRRows = self.weighting.apply(read_block(self.location, block))
-        points = np.asarray(rows @ self.axes, dtype=np.float32)
-        points[np.diff(rows.indptr) < MIN_WORDS] = 0
-        return normalize_rows(points)
+def project_documents(store: CountStore, topics: Topics) -> da.Array:
+    """Return the points of documents of unit length, zeros below MIN_WORDS; lazy, shape (n_documents, k)."""
+    axes = np.ascontiguousarray(topics.axes_.T, dtype=np.float32)
+    project = partial(project_block, weighting=topics.weighting, axes=axes)
+    return map_rows(store.counts, project, n_columns=axes.shape[1], dtype=np.float32, name="project-documents")
 
 
-def list_blocks_with_offsets(store: CountStore) -> list[tuple[BlockInfo, int]]:
-    """Return each block with the row number of its first document."""
-    first_rows = np.cumsum([0, *store.block_rows])[:-1].tolist()
-    return list(zip(store.blocks, first_rows, strict=True))
-
-
-def compute_points(store: CountStore, space: Space, rows: NDArray[np.int64]) -> FloatArray:
-    """Return the points of selected documents; only their blocks are read.
-
-    Shapes: `rows` (n,), ascending; returns (n, k).
-    """
-    items = []
-    for block, first in list_blocks_with_offsets(store):
-        local_rows = rows[(rows >= first) & (rows < first + block.n_rows)] - first
-        if len(local_rows):
-            items.append((block, local_rows))
-    return np.concatenate(run_tasks(lambda item: space.points(item[0])[item[1]], items, name="project-documents"))
-
-
-def find_nearest_documents(store: CountStore, space: Space, queries: FloatArray, n: int) -> Nearest:
-    """Return the n documents of largest cosine to each query (n_queries, k), in one pass."""
-
-    def search(item: tuple[BlockInfo, int]) -> Nearest:
-        block, first = item
-        numbers = np.arange(first, first + block.n_rows)[:, None]
-        return Nearest.from_block(space.points(block), numbers, queries=queries, n=n)
-
-    candidates: list[Nearest] = run_tasks(search, list_blocks_with_offsets(store), name="nearest-documents")
-    return candidates[0].merge(*candidates[1:])
+def project_block(rows: CSRRows, *, weighting: Weighting, axes: FloatArray) -> FloatArray:
+    """Return projected rows (n, k) of unit length. Shapes: `rows` (n, d), `axes` (n_words, k)."""
+    rows = weighting.apply(rows)
+    points = np.asarray(rows @ axes, dtype=np.float32)
+    points[np.diff(rows.indptr) < MIN_WORDS] = 0
+    return normalize_rows(points)
 
 
 MAX_READ_BYTES = 4_000

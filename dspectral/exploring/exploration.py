@@ -403,7 +403,7 @@ def _add_topics(
     with stages.measure("Find topics", ROWS):
         topics.fit(store, terms=words.words)
     stages.finished[-1] = stages.finished[-1]._replace(n_passes=topics.n_passes_)
-    with stages.measure("Find nearest documents", ROWS, 2):
+    with stages.measure("Find nearest documents", ROWS, 3):
         document_choice = steps.choose_documents(store, topics, sizes.n_documents, seed=seed)
     with stages.measure("Compute the map of documents", ROWS):
         document_map = steps.make_document_map(store, topics, sizes.n_mapped_documents, seed=seed)

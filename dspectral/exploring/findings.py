@@ -211,7 +211,7 @@ class ExploredTopic(NamedTuple):
 
 
 class ExploredDocuments(NamedTuple):
-    """Source and beginning of documents by row, nearest rows with cosines, and a random sample of rows."""
+    """Source and beginning of documents by row, nearest rows with their scores, and a random sample of rows."""
 
     texts: dict[int, tuple[str, str]]
     nearest: dict[int, list[tuple[int, float]]]

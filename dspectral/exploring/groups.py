@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine import run_tasks
-from dspectral.exploring.documents import list_blocks_with_offsets
 from dspectral.exploring.findings import TopicsBy
 from dspectral.methods.topics.estimator import Topics
 from dspectral.store.blocks import BlockInfo, read_block
@@ -107,7 +106,7 @@ def compute_topics_by(store: CountStore, topics: Topics, groups: DocumentGroups)
         raise ValueError(
             f"by={groups.column!r} has {len(groups.codes)} values, but must have {store.n_rows}, one per document"
         )
-    items = [(block, groups.codes[first : first + block.n_rows]) for block, first in list_blocks_with_offsets(store)]
+    items = list(zip(store.blocks, np.split(groups.codes, np.cumsum(store.block_rows)[:-1]), strict=True))
     n_groups, location = len(groups.names), store.location
 
     def sum_block(item: tuple[BlockInfo, NDArray[np.int32]]) -> tuple[FloatArray, NDArray[np.int64]]:

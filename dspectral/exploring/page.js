@@ -71,7 +71,7 @@ function showDocument(row) {
   const [source, text] = D.documents[row];
   const here = make("div", { class: "quote here" }, text,
     make("cite", {}, [source, `document ${number(Number(row) + 1)}`].filter(Boolean).join(" · ")));
-  const near = D.nearest[row].map(([other, cosine]) => quote(other, `cosine ${cosine.toFixed(2)}`));
+  const near = D.nearest[row].map(([other, score]) => quote(other, `score ${score.toFixed(2)}`));
   at("document").replaceChildren(here, make("h3", {}, near.length ? "Nearest documents" : "No other document is near"), ...near);
 }
 if (at("document")) {

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine import run_tasks
-from dspectral.exploring.documents import Space, compute_points, cut_excerpt, find_nearest_documents, read_documents
+from dspectral.exploring.documents import cut_excerpt, project_documents, read_documents
 from dspectral.exploring.findings import (
     Classes,
     DocumentMap,
@@ -25,6 +25,7 @@ from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.methods.topics.estimator import Topics
 from dspectral.plotting.layout import compute_layout
+from dspectral.search import search_points, select_shared_words
 from dspectral.store.blocks import BlockInfo, read_block
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.text_input import TextInput
@@ -121,7 +122,7 @@ def make_document_map(store: CountStore, topics: Topics, n_documents: int, *, se
     """Return the map of a random sample of documents, in one pass; None if too few have words of topics."""
     rows = np.random.default_rng(seed).choice(store.n_rows, min(store.n_rows, n_documents), replace=False)
     rows.sort()
-    points = compute_points(store, _get_space(store, topics), rows)
+    points = project_documents(store, topics)[rows].compute()
     is_nonzero = np.asarray(points.any(axis=1))
     rows, points = rows[is_nonzero], points[is_nonzero]
     if len(rows) < MIN_MAPPED or not np.ptp(points, axis=0).any():
@@ -129,32 +130,26 @@ def make_document_map(store: CountStore, topics: Topics, n_documents: int, *, se
     return DocumentMap(rows, compute_layout(points, seed=seed), np.argmax(points @ topics.rotation_, axis=1))
 
 
-def _get_space(store: CountStore, topics: Topics) -> Space:
-    return Space(store.location, topics.weighting, np.ascontiguousarray(topics.axes_.T, dtype=np.float32))
-
-
 def choose_documents(
     store: CountStore, topics: Topics, n_sample: int, *, seed: int
 ) -> tuple[NDArray[np.int64], dict[int, list[tuple[int, float]]]]:
     """Return a random sample of documents, and the nearest documents to it and to typical documents."""
-    space = _get_space(store, topics)
+    projected = project_documents(store, topics)
     typical = np.setdiff1d(topics.document_rows_[:, :N_TYPICAL], [-1])
     rng = np.random.default_rng(seed)
     drawn = rng.choice(store.n_rows, min(store.n_rows, 2 * n_sample), replace=False)
     queries = np.union1d(typical, drawn)
-    points = compute_points(store, space, queries)
+    points = projected[queries].compute()
     is_nonzero = np.asarray(points.any(axis=1))
     sample = drawn[is_nonzero[np.searchsorted(queries, drawn)]][:n_sample]
     is_shown = is_nonzero & np.isin(queries, np.union1d(typical, sample))
     queries, points = queries[is_shown], points[is_shown]
-    # More than are shown: neighbors include the document itself, and duplicates are dropped later.
-    neighbor_rows = find_nearest_documents(store, space, points, N_NEAREST * 2 + 1)
-    nearest = {
-        row: [(other, round(cosine, 3)) for other, cosine in zip(others, cosines, strict=True) if other != row]
-        for row, others, cosines in zip(
-            queries.tolist(), neighbor_rows.rows.tolist(), neighbor_rows.cosines.tolist(), strict=True
-        )
-    }
+    # More than are shown: duplicates are dropped later.
+    rows = queries.tolist()
+    if not rows:
+        return sample, {}
+    lists = search_points(store, projected, points, rows, N_NEAREST * 2, select_shared_words(store, rows, None))
+    nearest = {row: [(n.row, round(n.score, 3)) for n in near] for row, near in zip(rows, lists, strict=True)}
     return sample, nearest
 
 
@@ -173,9 +168,9 @@ def read_texts(
     texts = dict(zip(sorted_rows.tolist(), read_documents(words.corpus, sorted_rows, text), strict=True))
     neighbors = {}
     for row, neighbor_list in nearest.items():
-        cosines = dict(neighbor_list)
-        distinct = _select_distinct([row, *cosines], texts, max_overlap=1.0)
-        neighbors[row] = [(i, cosines[i]) for i in distinct[1 : N_NEAREST + 1]]
+        scores = dict(neighbor_list)
+        distinct = _select_distinct([row, *scores], texts, max_overlap=1.0)
+        neighbors[row] = [(i, scores[i]) for i in distinct[1 : N_NEAREST + 1]]
     return ExploredDocuments(texts, neighbors, sample.tolist())
 
 

@@ -5,16 +5,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dspectral import Topics, Weighting, build_corpus, explore, write_counts
+from dspectral import Topics, build_corpus, explore
 from dspectral.exploring import Sizes, steps
-from dspectral.exploring.documents import (
-    EXCERPT_CHARS,
-    Space,
-    compute_points,
-    cut_excerpt,
-    find_nearest_documents,
-    read_documents,
-)
+from dspectral.exploring.documents import EXCERPT_CHARS, cut_excerpt, read_documents
 from dspectral.exploring.findings import Branch, build_class_tree, get_leaves, get_word_groups
 from dspectral.exploring.frequent_words import FrequentWords, TokenKinds, describe_documents, split_sentences
 from dspectral.exploring.page import select_label_positions
@@ -87,29 +80,6 @@ def test_an_excerpt_shows_where_the_telling_words_are():
     assert len(split_sentences) < EXCERPT_CHARS + 10
     assert cut_excerpt(text)[:11] == "filler word"
     assert len(cut_excerpt("x" * 5_000)) < EXCERPT_CHARS + 10
-
-
-def counted(rng, n, d, path):
-    rows = sparse.random_array((n, d), density=0.3, rng=rng, format="csr")
-    rows.data[:] = 1
-    return rows.toarray(), write_counts(rows.astype(np.float32), path, block_rows=7)
-
-
-def test_nearest_documents_are_those_of_a_plain_search(tmp_path):
-    rng = np.random.default_rng(0)
-    rows, store = counted(rng, 50, 20, str(tmp_path / "store"))
-    axes = np.linalg.qr(rng.standard_normal((20, 3)))[0].astype(np.float32)
-    space = Space(store.location, Weighting(), axes)
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    points = rows @ axes / np.where(norms > 0, norms, 1)
-    sizes = rows.sum(axis=1)
-    chosen = np.array([3, 20, 41])
-    unit = compute_points(store, space, chosen)
-    cosines = unit @ (points / np.linalg.norm(points, axis=1, keepdims=True)).T
-    cosines[:, sizes < 3] = -2
-    near = find_nearest_documents(store, space, unit, 5)
-    np.testing.assert_array_equal(near.rows, np.argsort(-cosines, axis=1, kind="stable")[:, :5])
-    assert near.rows[:, 0].tolist() == chosen.tolist()
 
 
 def test_names_on_the_map_do_not_overlap():

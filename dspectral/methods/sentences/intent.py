@@ -289,6 +289,11 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
             raise ValueError("plus=True needs a representation: give one, or set plus=False")
         as_numbers("C", 1.0 if self.C is None else self.C, at_least=np.nextafter(0.0, 1.0))
         as_numbers("weights", 1.0 if self.weights is None else self.weights, at_least=0.0)
+        if isinstance(self.class_weight, dict) and (unknown := self.class_weight.keys() - set(self.classes_.tolist())):
+            raise ValueError(
+                f"class_weight has {min(map(repr, unknown))}, but its keys must be intents of y, such as "
+                f"{self.classes_.tolist()[0]!r}: correct the name, or remove it"
+            )
 
     def _default_weight(self, n_labels: int) -> float:
         if not self._has_character_ngrams:

@@ -129,6 +129,7 @@ def test_a_number_or_a_sequence_says_what_to_choose_from(values):
         ({"C": 0.0}, ValueError, "C.*0.0"),
         ({"C": (1.0, None)}, TypeError, "C.*None"),
         ({"weights": -1.0}, ValueError, "weights.*-1.0"),
+        ({"class_weight": {"music": 2.0, "musik": 5.0}}, ValueError, "class_weight.*'musik'"),
     ],
 )
 def test_a_wrong_parameter_is_named(parameters, error, sentence):
