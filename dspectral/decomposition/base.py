@@ -268,7 +268,7 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         # Only the new rows are read. The summary of the old rows determines the size and the centering.
         engine.expect_passes(1)
         size = getattr(summary, "size", None)
-        summarize_block: Any = block_summarizer(options._replace(sketch_size=size), self.solver_, center=summary.center)
+        summarize_block: Any = block_summarizer(options._replace(sketch_size=size), self.solver_)
         if isinstance(summary, NystromSketch) and summary.basis is not None:
             summarize_block = nystrom_summarizer(summary.basis, summary.seed)
         whole: Any = summary.merge(engine.summarize(X, summarize_block=summarize_block, name="sketch"))

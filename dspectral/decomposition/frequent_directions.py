@@ -170,7 +170,7 @@ class FrequentDirections(NamedTuple):
 
     @classmethod
     def estimate_block_memory(
-        cls, block: BlockSize, *, size: int, center: bool = False, **_settings: object
+        cls, block: BlockSize, *, size: int, center: bool | None = False, **_settings: object
     ) -> MemoryEstimate:
         """Return the memory estimate of a block: the sketch, a basis of 1.4 times its size, and the transposed block.
 
@@ -183,13 +183,19 @@ class FrequentDirections(NamedTuple):
         small = block.n_columns <= max(EXACT_SIDE, 2 * size)
         gram = 24 * block.n_columns**2 if small else 0
         copied_bytes = 0 if small else 2 * summary
-        dense = (2 + center) * block.n_rows * block.n_columns * block.itemsize
+        dense = (3 - (center is False)) * block.n_rows * block.n_columns * block.itemsize
         copies = min(copied_bytes, MAX_COPIED_BYTES) if block.is_sparse else dense
         return MemoryEstimate(summary, int(WORK_FACTOR * sketch_bytes) + gram + copies, copied_bytes, is_sketch=True)
 
     @classmethod
-    def from_block(cls, rows: Rows, *, size: int, shrink: Shrink = "full", center: bool = False, seed: int = 0) -> Self:
-        """Sketch one block of shape (n, d); raise ValueError if `size` is too small or an entry is not finite."""
+    def from_block(
+        cls, rows: Rows, *, size: int, shrink: Shrink = "full", center: bool | None = False, seed: int = 0
+    ) -> Self:
+        """Sketch one block of shape (n, d); raise ValueError if `size` is too small or an entry is not finite.
+
+        With `center` None the mean is subtracted from blocks with few zeros only.
+        """
+        center = is_dense(rows) if center is None else center
         if rows.dtype != np.float32:
             rows = rows.astype(np.float64, copy=False)
         n_rows = rows.shape[0]
@@ -230,21 +236,44 @@ class FrequentDirections(NamedTuple):
         n_rows = sum(summary.n_rows for summary in summaries)
         total = np.add.reduce([summary.total for summary in summaries])
         dtype = np.result_type(*(summary.sketch.dtype for summary in summaries))
+        center = all(summary.center for summary in summaries)
+        if not center:
+            summaries = [summary.undo_centering() for summary in summaries]
         stack = [summary.sketch.astype(dtype, copy=False) for summary in summaries]
         energy = math.fsum(summary.energy for summary in summaries)
-        if self.center:
+        if center:
             # Scatter about the common mean = scatter about each block mean + n_i (mean_i - mean)(mean_i - mean)'.
             scatter = mean_scatter(summaries)
             energy += float(np.einsum("ij,ij->", scatter, scatter))
             stack.append(scatter.astype(dtype))
         merged_sketch = shrink_stack(stack, count_kept_rows(self.size, self.shrink))
         error = math.fsum(summary.error for summary in summaries) + merged_sketch.error
-        if self.center:
+        if center:
             # Rounding of the scatter to the precision of the sketch, and of the means.
             mean_rounding = mean_rounding_bound(energy, float(total @ total) / n_rows, n_rows)
             mean_rounding += sum_rounding_bound(n_rows, energy)
             error += 8.0 * float(np.finfo(dtype).eps) * energy + mean_rounding
-        return self._replace(sketch=merged_sketch.rows, n_rows=n_rows, total=total, energy=energy, error=error)
+        return type(self)(merged_sketch.rows, self.size, self.shrink, n_rows, total, center, energy, error)
+
+    def undo_centering(self) -> Self:
+        """Return the sketch of the uncentered rows, with one row more.
+
+        Returns
+        -------
+        FrequentDirections
+            Sketch with the mean, times the root of the number of rows, as a further row.
+        """
+        if not self.center:
+            return self
+        as_row = (self.total / math.sqrt(self.n_rows)).astype(self.sketch.dtype)
+        mean_energy = float(self.total @ self.total) / self.n_rows
+        rounding = float(np.finfo(self.sketch.dtype).eps) * mean_energy
+        return self._replace(
+            sketch=np.vstack([self.sketch, as_row]),
+            center=False,
+            energy=self.energy + mean_energy,
+            error=self.error + rounding + mean_rounding_bound(self.energy, mean_energy, self.n_rows),
+        )
 
     @property
     def mean(self) -> Doubles:

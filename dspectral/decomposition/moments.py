@@ -79,10 +79,10 @@ class Moments(NamedTuple):
 
     @classmethod
     def from_block(cls, rows: Rows, *, center: bool = False) -> Self:
-        """Summarize one block of shape (n, d); raise ValueError for NaN and infinity."""
+        """Summarize one block of shape (n, d), minus its mean with `center` if it has few zeros; refuse NaN."""
         # Called only for its check of NaN and infinity; the energy is the trace of the Gram matrix.
         compute_energy(rows)
-        if not center:
+        if not center or not is_dense(rows):
             return cls(rows.shape[0], sum_rows(rows), compute_gram(rows))
         mean = mean_row(rows)
         return cls(rows.shape[0], rows.shape[0] * mean, sum_dense_gram(rows, mean), center)
@@ -103,14 +103,27 @@ class Moments(NamedTuple):
         Returns
         -------
         Moments
-            Sums of the fields, plus the scatter of the means if ``center``.
+            Sums of the fields, plus the scatter of the means if all parts are centered.
         """
-        summaries = [summary for summary in (self, *others) if summary.n_rows]
-        if not self.center or len(summaries) < 2:
-            return summaries[0] if len(summaries) == 1 and self.center else add_fields(self, *others)
-        n_rows, total, gram, _ = add_fields(*summaries)
-        scatter = mean_scatter(summaries)
-        return type(self)(n_rows, total, gram + scatter.T @ scatter, self.center)
+        summaries = [summary for summary in (self, *others) if summary.n_rows] or [self]
+        if len(summaries) == 1:
+            return summaries[0]
+        if not all(summary.center for summary in summaries):
+            return add_fields(*(summary.undo_centering() for summary in summaries))
+        merged, scatter = add_fields(*summaries), mean_scatter(summaries)
+        return merged._replace(gram=merged.gram + scatter.T @ scatter, center=True)
+
+    def undo_centering(self) -> Self:
+        """Return the moments of the uncentered rows.
+
+        Returns
+        -------
+        Moments
+            Moments with the contribution of the mean added.
+        """
+        if not self.center:
+            return self
+        return self._replace(gram=self.gram + np.outer(self.total / self.n_rows, self.total), center=False)
 
 
 @register_arrays({"total": Array("d"), "factor": Array("r d")})

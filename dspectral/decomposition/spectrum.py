@@ -309,10 +309,8 @@ def spectrum(
         sketch = engine.summarize(X, summarize_block=to_products, name="sketch")
         result = nystrom_spectrum(sketch._replace(basis=basis), options)
     else:
-        summarize_block = block_summarizer(
-            options, solver, center=True if engine.has_few_zeros(X, DENSE_SHARE) else None
-        )
-        result = spectrum_from_summary(engine.summarize(X, summarize_block=summarize_block, name="sketch"), options)
+        summary = engine.summarize(X, summarize_block=block_summarizer(options, solver), name="sketch")
+        result = spectrum_from_summary(summary, options)
     return pad_components(result, options, warns=warns)
 
 
@@ -360,21 +358,21 @@ def pad_components(result: Spectrum, options: SVDOptions, *, warns: bool = True)
 
 
 def block_summarizer(
-    options: SVDOptions, solver: str, *, center: bool | None = None
+    options: SVDOptions, solver: str, *, centers_dense: bool = True
 ) -> Callable[..., UpdatableSummary]:
-    """Return the function that summarizes a block for a one-pass solver, centered or not."""
-    center = (
-        options.center and solver != "gram" if center is None else center
-    )  # moments of sparse rows are centered after summing
+    """Return the function that summarizes a block for a one-pass solver.
+
+    Each block with few zeros is centered, also for uncentered results, because its mean may be large.
+    """
     if solver == "full":
         return RowFactor.from_block
-    if solver == "gram":
-        return partial(Moments.from_block, center=center)
+    if solver == "gram":  # moments of sparse rows are centered after summing
+        return partial(Moments.from_block, center=centers_dense)
     return partial(
         FrequentDirections.from_block,
         size=options.n_sketch_rows,
         shrink="median" if solver == "median_frequent_directions" else "full",
-        center=center,
+        center=options.center or (None if centers_dense else False),
         seed=options.seed,
     )
 

@@ -262,7 +262,7 @@ def test_a_seed_gives_the_same_bits_and_another_an_answer_as_good(solver):
 def test_adding_rows_is_merging_and_agrees_with_a_fit_on_all(face, solver):
     model = face(4, solver=solver, sketch_size=12)
     first, second = ROWS[:110], ROWS[110:]
-    of = block_summarizer(model.fit(ROWS)._make_options(np.float32), solver, center=True)  # of so few zeros
+    of = block_summarizer(model.fit(ROWS)._make_options(np.float32), solver)
     merged = of(first).merge(of(second))
     grown = face(4, solver=solver, sketch_size=12).partial_fit(first)
     assert grown.n_samples_seen_ == 110

@@ -1,6 +1,7 @@
 """Rows far from the origin, of columns of very different sizes, and alike: values are right, or a warning says so."""
 
 import warnings
+from functools import partial
 
 import anndata
 import dask.array as da
@@ -11,6 +12,7 @@ from sklearn import decomposition
 
 import dspectral
 from dspectral import PCA, SketchedPCA, TruncatedSVD, open_store, write_counts
+from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
 
 RNG = np.random.default_rng(7)
@@ -164,8 +166,31 @@ def test_blocks_are_multiplied_about_their_means_and_merged():
     np.testing.assert_allclose(found.merge(few).product, X.T @ X @ Z + Z, rtol=1e-12)
     of_next_pass = GramProduct.from_block(sparse.csr_array(np.eye(6)), factor=Z, center=True, with_sums=False)
     np.testing.assert_array_equal(found.merge(of_next_pass).product, found.merge(few).product)
-    moments = [Moments.from_block(rows, center=True) for rows in (X[:10], X[10:])]
-    np.testing.assert_allclose(moments[0].merge(moments[1]).gram, A.T @ A, atol=1e-5)
+    few_rows = sparse.csr_array(np.eye(6))
+    for summarize_block in (
+        partial(Moments.from_block, center=True),
+        partial(FrequentDirections.from_block, size=20, center=None),
+    ):
+        first, second, last = (summarize_block(rows) for rows in (X[:10], sparse.csr_array(X[10:]), few_rows))
+        centered = first.merge(second)
+        mixed = last.merge(centered)
+        assert (first.center, centered.center, last.center, mixed.center) == (True, True, False, False)
+        assert centered.energy == pytest.approx(np.square(A).sum(), rel=1e-8)
+        for summary, gram in ((centered, A.T @ A), (mixed, X.T @ X + np.eye(6))):
+            sketch = summary.gram if isinstance(summary, Moments) else summary.sketch.T @ summary.sketch
+            np.testing.assert_allclose(sketch, gram, rtol=1e-12, atol=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["auto", "full", "in_memory", "krylov", "nystrom", "frequent_directions"])
+def test_lazy_csr_blocks_far_from_the_origin_keep_their_variances(solver):
+    X = 1e8 + 0.1 * np.random.default_rng(0).standard_normal((50, 5))
+    rows = da.from_array(X, chunks=(10, -1)).map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0)))
+    model = PCA(5, svd_solver=solver).fit(rows)
+    np.testing.assert_allclose(model.explained_variance_, variances(X, 5), rtol=1e-6)
+    if solver not in ("krylov", "nystrom"):
+        model = TruncatedSVD(1, solver=solver).fit(rows)
+        along = np.square((X - X.mean(axis=0)) @ np.full(5, 0.2**0.5)).mean()
+        assert model.explained_variance_ == pytest.approx(along, rel=1e-6)
 
 
 @pytest.mark.parametrize("face", [PCA, TruncatedSVD, SketchedPCA])

@@ -149,7 +149,7 @@ class DocumentProducts:
         has_only_rows = self._streams is None and self._similarity is None
         return has_only_rows and has_few_zeros(self._X, sparse_products.DENSE_SHARE)
 
-    def gram(self, *, center: bool = False) -> Moments:
+    def gram(self, *, center: bool) -> Moments:
         """Return ``R'K R``, which is ``R'W R + alpha M'M`` for classes. Not available for a similarity matrix."""
         if self._streams is None:
             return summarize(self._X, summarize_block=partial(Moments.from_block, center=center), name="gram")
@@ -201,7 +201,7 @@ def hybrid_spectrum(
     expect_passes(n_solver_passes(options, solver) * documents.reads)
     doubles = root is None and documents.needs_float64()
     if solver == "gram":
-        moments = documents.gram(center=doubles)
+        moments = documents.gram(center=root is None)
         if root is not None:  # L' (L' G)' = L' G L, as G is symmetric
             gram = root.transpose_times(root.transpose_times(moments.gram).T)
             moments = moments._replace(gram=np.asarray(gram, dtype=np.float64))

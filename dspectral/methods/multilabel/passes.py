@@ -112,7 +112,7 @@ def first_pass(data: LabeledStreams, settings: Settings) -> FirstPassResult:
     if options.solver == "range":
         sketch: Callable[..., Any] = partial(GramProduct.from_block, factor=_draw_normals(data.n_words, options))
     else:
-        sketch = block_summarizer(options, options.solver)
+        sketch = block_summarizer(options, options.solver, centers_dense=False)
     # Directions are only needed if some words are not features.
     rank = min(settings.rank, data.n_words) if data.n_words > get_max_own_words(data.n_labels) else 0
     # Directions exclude the sample, which is then at most a tenth of the documents. Without directions the sample
