@@ -27,7 +27,7 @@ from dspectral.methods.multilabel.passes import (
     second_pass,
 )
 from dspectral.methods.multilabel.prediction import LabelPrediction
-from dspectral.methods.multilabel.recipe import MultiLabelRecipe, Settings
+from dspectral.methods.multilabel.recipe import MultiLabelRecipe, PredictFor, Settings
 from dspectral.parameters import RandomState
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath, IntArray, RowsLike, is_sparse
@@ -79,6 +79,10 @@ class MomentMultiLabelClassifier(LabelPrediction):
     correction_rank : int, optional
         Number r of label directions of the linear model, used for more than 2,048 words; the default is ``n_states``.
         The second pass adds up to r further directions. 0 disables the linear model, as in the paper.
+    predict_for : {"f1", "subset", "mean_number"}, default="f1"
+        What :meth:`predict` maximizes on held-out documents: micro F1 or subset accuracy, by one threshold of the
+        scores. If all documents have the same number of labels, each gets so many. ``"mean_number"`` predicts the
+        rounded mean number of labels, as does a fit without a linear model or with fewer than 30 documents.
     recipe : MultiLabelRecipe, optional
         Further options; the default is ``MultiLabelRecipe()``.
     random_state : int, RandomState, Generator or None, default=0
@@ -131,8 +135,11 @@ class MomentMultiLabelClassifier(LabelPrediction):
         Mean log-likelihood of the words of a training document, under the states before the last pass.
     label_scales_ : ndarray, shape (n_labels, 2), or None
         Shift and scale from scores to log-odds; None for more than ten labels or without a linear model.
+    threshold_ : Threshold or None
+        Fields ``level`` and ``row_weight``: labels are predicted where the score minus ``row_weight`` times the best
+        score of the document is above ``level``. None with ``labels_each_``.
     labels_each_ : int or None
-        Number of labels of every held-out document; None if it varies.
+        Number of labels that are predicted for every document; None with a threshold.
     indicator_dtype_ : str or None
         Dtype of the dense indicator matrix that :meth:`predict` returns; None where y was sparse or lazy.
     n_documents_ : int
@@ -183,6 +190,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         n_em_iter: int = 0,
         label_weight: float = 16.0,
         correction_rank: int | None = None,
+        predict_for: PredictFor = "f1",
         recipe: MultiLabelRecipe | None = None,
         random_state: RandomState = 0,
     ) -> None:
@@ -191,6 +199,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.n_em_iter = n_em_iter
         self.label_weight = label_weight
         self.correction_rank = correction_rank
+        self.predict_for = predict_for
         self.recipe = recipe
         self.random_state = random_state
 
@@ -259,6 +268,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         scoring = select_scoring(leading, model, settings) if settings.rank else None
         self._set_linear_part(leading, model, scoring, order)
         self._set_diagnostics(data, leading, states, model, settings)
+        self._set_prediction(leading, scoring, settings)
         self.classes_ = classes
         return self
 
@@ -304,20 +314,27 @@ class MomentMultiLabelClassifier(LabelPrediction):
     ) -> None:
         """Set the attributes of the linear model and of the selection on held-out documents."""
         self.directions_, self.own_words_ = leading.directions, leading.own_words
-        self.linear_ = self.alpha_ = self.state_labels_ = self.label_scales_ = self.labels_each_ = None
+        self.linear_ = self.alpha_ = self.state_labels_ = self.label_scales_ = None
         self.state_share_, self.n_held_out_ = 1.0, 0
         if scoring is None:
             return
         self.linear_ = scoring.regression.coefficients(scoring.linear, scoring.odds_scales)
         self.alpha_, self.state_share_ = scoring.linear.odds_alpha, scoring.linear.states
         self.n_held_out_, self.label_scales_ = scoring.n_held_out, scoring.label_scales
-        n_labels = np.unique(np.diff(leading.sample.labels.indptr))
-        self.labels_each_ = int(n_labels[0]) if len(n_labels) == 1 and n_labels[0] else None
         if scoring.linear.states:
             having = model.label_state_counts[:-1] + STATE_PRIOR * scoring.regression.rates[:, None]
             self.state_labels_ = (having / (model.label_state_counts[-1] + STATE_PRIOR))[:, order].astype(
                 model.label_state_counts.dtype
             )
+
+    def _set_prediction(self, leading: FirstPassResult, scoring: Scoring | None, settings: Settings) -> None:
+        """Set the threshold of the labels, or a number of labels of each document."""
+        numbers = np.unique(np.diff(leading.sample.labels.indptr)).tolist()
+        mean_number = max(1, round(float(self.label_totals_.sum()) / self.n_documents_))
+        self.labels_each_ = numbers[0] if len(numbers) == 1 and numbers[0] else mean_number
+        self.threshold_ = None
+        if scoring and scoring.threshold and len(numbers) > 1 and settings.predict_for != "mean_number":
+            self.threshold_, self.labels_each_ = scoring.threshold, None
 
     def _set_diagnostics(
         self,

@@ -13,7 +13,7 @@ from dspectral.linalg import sparse_products
 from dspectral.methods.multilabel.documents import linear_features, word_rows
 from dspectral.methods.multilabel.latent_states import EigenbasisRegression, LabelModel, ScoringWeights
 from dspectral.methods.multilabel.passes import MAX_COEFFICIENTS, FirstPassResult
-from dspectral.methods.multilabel.prediction import MIN_SCORE
+from dspectral.methods.multilabel.prediction import MIN_SCORE, Threshold, shift_rows
 from dspectral.methods.multilabel.recipe import Settings
 from dspectral.methods.multilabel.summaries import compute_posteriors
 from dspectral.types import CSRRows, FloatArray, IntArray
@@ -26,6 +26,10 @@ labels beyond that; number of scores for the scale of all labels."""
 MANY_LABELS, MANY_LABELS_SCORING = 8.0, ScoringWeights(0.8, 20.0, 10.0)
 """Mean number of labels of a document from which this candidate is preferred: ridge regression ranks the first labels
 better, and the precision of one label of each document is too noisy to show it."""
+ROW_WEIGHTS = (0.0, 0.15, 0.3)
+"""Candidate weights of the best score of a document in the threshold of its labels, in order of preference on ties."""
+MAX_PREDICTED = 8
+"""Maximum number of labels that a threshold predicts for each true label."""
 STATE_PRIOR = 8.0
 """Number of pseudo-documents with average label rates added to each state."""
 
@@ -34,7 +38,7 @@ class Scoring(NamedTuple):
     """Selected scoring of labels.
 
     Shapes: `odds_scales` (L, 2): shift and scale of the log-odds; `label_scales` (L, 2): of the final scores, None for
-    many labels. `n_held_out`: number of held-out documents.
+    many labels. `n_held_out`: number of held-out documents. `threshold`: None without these.
     """
 
     linear: ScoringWeights
@@ -42,6 +46,7 @@ class Scoring(NamedTuple):
     odds_scales: NDArray[np.float64]
     n_held_out: int
     label_scales: NDArray[np.float64] | None
+    threshold: Threshold | None = None
 
 
 def select_scoring(leading: FirstPassResult, model: LabelModel, settings: Settings) -> Scoring:
@@ -67,11 +72,49 @@ def select_scoring(leading: FirstPassResult, model: LabelModel, settings: Settin
     best = tied[0]._replace(odds_alpha=math.prod(penalties) ** (1 / len(penalties)))
     odds, common_scale = held_out.odds(best.odds_alpha), np.mean([common[alpha] for alpha in penalties], axis=0)
     scales = platt_scales(odds, held_out.truth, has_positives, common_scale)
-    if n_labels > MAX_CALIBRATED_LABELS:
-        return Scoring(best, regression, scales, n, None)
     scores = scales[:, 0] + scales[:, 1] * odds + best.weight * ridges[best.alpha]
     scores += best.states * (held_out.states - scores)
-    return Scoring(best, regression, scales, n, probability_scales(scores, held_out.truth))
+    label_scales = probability_scales(scores, held_out.truth) if n_labels <= MAX_CALIBRATED_LABELS else None
+    threshold = select_threshold(scores, held_out.truth > 0, settings.predict_for)
+    return Scoring(best, regression, scales, n, label_scales, threshold)
+
+
+def select_threshold(scores: FloatArray, truth: NDArray[np.bool_], predict_for: str) -> Threshold:
+    """Return the threshold of highest micro F1, or of highest subset accuracy for "subset". Shapes: both (n, L).
+
+    >>> select_threshold(np.array([[3.0, 1.0], [0.5, 2.0]]), np.array([[True, False], [False, True]]), "f1")
+    Threshold(level=1.5, row_weight=0.0)
+    """
+    sweep = sweep_subset_accuracy if predict_for == "subset" else sweep_micro_f1
+    values = [sweep(shift_rows(scores, weight), truth) for weight in ROW_WEIGHTS]
+    best = int(np.argmax([value for value, _ in values]))
+    return Threshold(values[best][1], ROW_WEIGHTS[best])
+
+
+def sweep_micro_f1(scores: FloatArray, truth: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the highest micro F1 of a threshold, and the threshold."""
+    flat, n_true = scores.ravel(), int(truth.sum())
+    n = min(flat.size, MAX_PREDICTED * n_true + 2)
+    first = np.argpartition(-flat, n - 1)[:n]
+    order = first[np.argsort(-flat[first], kind="stable")]
+    ordered = np.append(flat[order], flat[order[-1]] - 1)
+    f1 = 2 * np.cumsum(truth.ravel()[order]) / (np.arange(1, n + 1) + n_true)
+    f1[ordered[1:] == ordered[:-1]] = 0  # no threshold separates equal scores
+    best = int(np.argmax(f1))
+    return float(f1[best]), float(ordered[best : best + 2].mean())
+
+
+def sweep_subset_accuracy(scores: FloatArray, truth: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the highest share of documents with exactly the true labels above a threshold, and the threshold."""
+    # A document is right for thresholds from its best wrong label up to its worst true one.
+    low, high = (np.where(truth == side, fill, scores) for side, fill in ((True, -np.inf), (False, np.inf)))
+    bounds = np.column_stack([low.max(axis=1), high.min(axis=1)])
+    bounds = np.sort(bounds[bounds[:, 0] < bounds[:, 1]], axis=0)
+    events = np.unique(np.append(bounds[np.isfinite(bounds)], scores.max()))
+    levels = np.concatenate([events[:1] - 1, (events[1:] + events[:-1]) / 2, events[-1:] + 1])
+    n_right = np.searchsorted(bounds[:, 0], levels, "right") - np.searchsorted(bounds[:, 1], levels, "right")
+    best = int(np.argmax(n_right))
+    return float(n_right[best] / len(scores)), float(levels[best])
 
 
 def _candidate_gains(

@@ -1,6 +1,6 @@
 """Predictions of a fitted multi-label classifier, in memory or block by block."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from dspectral.methods.multilabel.documents import linear_features, word_rows
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe
 from dspectral.methods.multilabel.summaries import compute_posteriors
 from dspectral.parameters import check_integer
+from dspectral.registry import register_class
 from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import CSRRows, FloatArray, IntArray, Rows, RowsLike, is_sparse
 
@@ -30,6 +31,23 @@ SCORE_BYTES = 64 << 20
 """Maximum bytes of scores in memory while the best labels are selected."""
 MIN_SCORE = 1e-30
 """Lower bound of scores, which keeps probabilities positive."""
+
+
+@register_class
+class Threshold(NamedTuple):
+    """Labels are predicted where ``score - row_weight * (best score of the document) > level``."""
+
+    level: float
+    row_weight: float
+
+    def is_above(self, scores: FloatArray) -> NDArray[np.bool_]:
+        """Return which labels are predicted, shape (n, L)."""
+        return np.asarray(shift_rows(scores, self.row_weight) > self.level)
+
+
+def shift_rows(scores: FloatArray, row_weight: float) -> FloatArray:
+    """Subtract a share of the largest score of each row. Shapes: `scores` (n, L), returns the same."""
+    return np.asarray(scores - scores.dtype.type(row_weight) * scores.max(axis=1, keepdims=True))
 
 
 class LabelTopic(NamedTuple):
@@ -102,24 +120,24 @@ class LabelScorer(NamedTuple):
         scores = np.maximum(scores, MIN_SCORE) if self.linear is None else np.logaddexp(0, scores)
         return np.asarray(scores / scores.sum(axis=1, keepdims=True), dtype=scores.dtype)
 
-    def select_likely(self, rows: Rows) -> CSRRows:
-        """Return the indicator of labels of probability above 0.5, shape (n, L)."""
-        return sparse.csr_array((self.normalized_scores(rows) > 0.5).astype(self.log_words.dtype))
+    def select_above(self, rows: Rows, *, threshold: Threshold) -> CSRRows:
+        """Return the indicator of the labels above a threshold, shape (n, L)."""
+        dtype = self.log_words.dtype
+        panels = [sparse.csr_array(threshold.is_above(self.scores(panel)), dtype=dtype) for panel in self._panels(rows)]
+        return sparse.csr_array(sparse.vstack(panels, format="csr"))
 
     def top_labels(self, rows: Rows, *, n: int) -> CSRRows:
         """Return the n largest normalized scores of each row as CSR, shape (n_rows, L)."""
-        # Panels of rows whose scores take SCORE_BYTES; the result has n entries for each row.
-        n_labels = len(self.labels)
-        step = max(1, SCORE_BYTES // (n_labels * np.dtype(np.float64).itemsize))
-        # At least one panel, so that an empty block gives arrays of the right dtypes.
-        parts = [
-            _select_largest(self.normalized_scores(rows[start : start + step]), n)
-            for start in range(0, max(1, rows.shape[0]), step)
-        ]
+        parts = [_select_largest(self.normalized_scores(panel), n) for panel in self._panels(rows)]
         columns = np.concatenate([columns for columns, _ in parts]).ravel()
         values = np.concatenate([values for _, values in parts]).ravel()
         indptr = n * np.arange(rows.shape[0] + 1)
-        return sparse.csr_array((values, columns, indptr), shape=(rows.shape[0], n_labels))
+        return sparse.csr_array((values, columns, indptr), shape=(rows.shape[0], len(self.labels)))
+
+    def _panels(self, rows: Rows) -> Iterator[Rows]:
+        """Yield panels of rows whose scores take SCORE_BYTES; one without rows for an empty block."""
+        step = max(1, SCORE_BYTES // (len(self.labels) * np.dtype(np.float64).itemsize))
+        return (rows[start : start + step] for start in range(0, max(1, rows.shape[0]), step))
 
 
 def _select_largest(shares: FloatArray, n: int) -> tuple[NDArray[np.int32], FloatArray]:
@@ -154,6 +172,7 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
     n_documents_: int
     label_scales_: NDArray[np.float64] | None
     labels_each_: int | None
+    threshold_: Threshold | None
     indicator_dtype_: str | None
 
     def _term_weights(self) -> FloatArray:
@@ -211,10 +230,7 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
         return self._map_rows(partial(self._scorer.top_labels, n=n), X, len(self.classes_), "rank", sparse_output=True)
 
     def predict(self, X: RowsLike) -> Any:
-        """Return the predicted labels: above a probability of 0.5, or a fixed number of best labels.
-
-        The threshold is used for at most ten labels with a linear model, unless all documents have the same number of
-        labels. Otherwise each document gets its best labels, as many as the average training document.
+        """Return the labels above ``threshold_``, or a fixed number of best labels if ``labels_each_`` is set.
 
         Parameters
         ----------
@@ -227,11 +243,11 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
             Indicator matrix: dense where that of the fit was, CSR where it was sparse or lazy.
         """
         check_is_fitted(self)
-        if self.label_scales_ is not None and self.labels_each_ is None:
-            predicted = self._map_rows(self._scorer.select_likely, X, len(self.classes_), "predict", sparse_output=True)
-        else:  # normalized scores have no common threshold
-            n = round(float(self.label_totals_.sum()) / self.n_documents_)
-            best = self.top_labels(X, max(1, self.labels_each_ or n))
+        if self.threshold_ is not None:
+            select = partial(self._scorer.select_above, threshold=self.threshold_)
+            predicted = self._map_rows(select, X, len(self.classes_), "predict", sparse_output=True)
+        else:
+            best = self.top_labels(X, self.labels_each_ or 1)
             predicted = map_rows(
                 best, binarize, n_columns=best.shape[1], dtype=best.dtype, sparse_output=True, name="predict"
             )

@@ -8,6 +8,7 @@ from dspectral.registry import register_class
 
 MomentKind = Literal["paper", "unbiased"]
 TensorMethod = Literal["auto", "power", "batches", "diagonalise"]
+PredictFor = Literal["f1", "subset", "mean_number"]
 
 N_STATES = 50
 """Number of states for ``"auto"``."""
@@ -58,6 +59,7 @@ class Settings(NamedTuple):
     tensor: TensorMethod
     seed: int
     scoring_candidates: tuple[ScoringWeights, ...]
+    predict_for: PredictFor
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> "Settings":
@@ -88,4 +90,5 @@ class Settings(NamedTuple):
             tensor=recipe.tensor,
             seed=resolve_seed(estimator.random_state),
             scoring_candidates=candidates,
+            predict_for=check_option("predict_for", estimator.predict_for, ("f1", "subset", "mean_number")),
         )

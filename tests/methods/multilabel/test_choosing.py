@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.metrics import f1_score
 
 from dspectral import MomentMultiLabelClassifier
 from dspectral.datasets import labeled_counts, sample_labeled_documents
@@ -18,9 +19,16 @@ from dspectral.methods.multilabel.documents import (
     unit_rows,
     word_rows,
 )
-from dspectral.methods.multilabel.held_out import LeaveOneOutScores, add_gains, add_scales, select_near_best
+from dspectral.methods.multilabel.held_out import (
+    LeaveOneOutScores,
+    add_gains,
+    add_scales,
+    select_near_best,
+    select_threshold,
+)
 from dspectral.methods.multilabel.latent_states import EigenbasisRegression, ScoringWeights
 from dspectral.methods.multilabel.passes import extend_directions
+from dspectral.methods.multilabel.prediction import Threshold
 from dspectral.methods.multilabel.summaries import FirstMoments, RegressionSums, label_range
 from dspectral.metrics import document_auc, precision_at
 from dspectral.text.weighting import Weighting
@@ -125,6 +133,38 @@ def test_a_candidate_must_win_by_more_than_chance():
     assert select_near_best(gains).tolist() == [True, True, False]
     gains[2] += 0.6 + 0.01 * rng.standard_normal(400)
     assert select_near_best(gains).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("predict_for", ["f1", "subset"])
+def test_threshold_is_the_best_of_all(predict_for):
+    rng = np.random.default_rng(0)
+    truth = rng.random((40, 5)) < 0.3
+    scores = (truth + rng.standard_normal(truth.shape)).round(1)
+
+    def measure(predicted):
+        f1 = 2 * (predicted & truth).sum() / (predicted.sum() + truth.sum())
+        return f1 if predict_for == "f1" else (predicted == truth).all(axis=1).mean()
+
+    best = max(
+        measure(Threshold(level, weight).is_above(scores))
+        for weight in held_out.ROW_WEIGHTS
+        for level in np.arange(-4, 4, 0.005)
+    )
+    assert measure(select_threshold(scores, truth, predict_for).is_above(scores)) == best
+
+
+def test_predict_is_best_for_what_it_is_for():
+    words, labels, _ = sample_labeled_documents(1500, n_words=60, n_labels=20, n_states=8, seed=3)
+    models = {
+        name: MomentMultiLabelClassifier(K, predict_for=name).fit(words[:1000], labels[:1000])
+        for name in ("f1", "subset", "mean_number")
+    }
+    predicted = {name: model.predict(words[1000:]).toarray() for name, model in models.items()}
+    truth = labels[1000:].toarray() > 0
+    f1 = {name: f1_score(truth, found > 0, average="micro") for name, found in predicted.items()}
+    assert f1["f1"] > f1["mean_number"] + 0.02
+    assert models["subset"].score(words[1000:], labels[1000:]) > models["f1"].score(words[1000:], labels[1000:])
+    assert (models["f1"].labels_each_, models["mean_number"].threshold_) == (None, None)
 
 
 N_WORDS, N_LABELS, MAX_CALIBRATED_LABELS = 50, 6, 12

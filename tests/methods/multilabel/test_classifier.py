@@ -163,7 +163,7 @@ def test_the_best_labels_are_sparse_and_their_shares_are_of_all_scores(small):
     np.testing.assert_allclose(model.top_labels(small[0], L + 1).toarray(), shares, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(model.predict_proba(small[0]), shares, rtol=1e-6, atol=1e-12)
     assert (np.diff(model.top_labels(small[0]).indptr) == 10).all()
-    predicted = model.predict(small[0])
+    predicted = clone(model).set_params(predict_for="mean_number").fit(*small).predict(small[0])
     assert set(np.diff(predicted.indptr)) == {round(small[1].nnz / 600)}
     assert set(predicted.data) == {1.0}
     rows = da.from_array(small[0].toarray(), chunks=(200, -1))
@@ -200,6 +200,7 @@ def test_topics_name_the_most_probable_words_and_labels(small):
         ({"recipe": MultiLabelRecipe(alpha=0.0)}, "alpha.*0.0"),
         ({"smoothing": 1.5}, "smoothing.*1.5"),
         ({"label_weight": np.inf}, "label_weight.*inf"),
+        ({"predict_for": "f2"}, "predict_for.*'f2'"),
         ({"n_states": 41}, "n_states.*41.*1 to 40"),
     ],
 )

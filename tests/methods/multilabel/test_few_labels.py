@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import brier_score_loss, roc_auc_score
+from sklearn.metrics import brier_score_loss, f1_score, roc_auc_score
 
 from dspectral import MomentMultiLabelClassifier
 from dspectral.methods.multilabel.held_out import MAX_CALIBRATED_LABELS
@@ -34,8 +34,7 @@ def test_each_of_few_labels_has_a_probability_of_its_own(n_labels):
         assert (np.diff(found[order, label]) >= 0).all()
     assert abs(found.mean() - truth.mean()) < 0.04
     assert np.ptp(found.sum(axis=1)) > 0.1
-    np.testing.assert_array_equal(model.predict(new), found > 0.5)
-    assert 0 < model.predict(new).mean() < 2 * truth.mean()
+    assert f1_score(truth, model.predict(new), average="micro") > f1_score(truth, found > 0.5, average="micro")
 
 
 def test_few_labels_are_the_same_in_memory_and_lazily():
