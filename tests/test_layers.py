@@ -124,7 +124,7 @@ LATE = {
     "dspectral.linalg.blas": {"dspectral._machine_code"},
     "dspectral.engine.around.checkpoints": {"fsspec"},
     "dspectral.engine.around.context": {"dask"},
-    "dspectral.engine.around.events": {"dask"},
+    "dspectral.engine.around.callbacks": {"dask"},
     "dspectral.text.stop_words": {"sklearn.feature_extraction.text"},
     "workflows.build_store": {"fsspec", "workflows._form.plots"},
     "workflows._form.options": {"dask.utils"},

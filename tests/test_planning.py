@@ -12,12 +12,11 @@ from scipy import sparse
 
 import dspectral
 from dspectral import SketchedPCA, TextFiles, Texts, TfidfWeighting, Topics, TruncatedSVD, plan
-from dspectral.engine import event_listener
-from dspectral.engine.around import events
+from dspectral.engine.around import callbacks as events
 from dspectral.engine.around.context import ProcessMemory, override_context
 from dspectral.engine.around.memory import LIBRARY_BYTES
 from tests.contracts import CASES
-from tests.engine.hearing import heard_of, of_kind
+from tests.engine.recording import Recorder, record_events
 
 CONVERGING = {"MomentMultiLabelClassifier", "TreePCA", "EMHMM", "RefinementHMM"}
 """Estimators that may end before the passes that they may make."""
@@ -33,7 +32,7 @@ def case_of(name):
 def test_a_plan_says_the_passes_tasks_and_bytes_that_its_fit_then_takes(name):
     model, given = case_of(name)
     found = plan(model, *given)
-    passes = [one for one in of_kind(heard_of(lambda: model.fit(*given)), events.PassStarted) if one.number]
+    passes = [one for one in record_events(lambda: model.fit(*given), events.PassStarted) if one.number]
     assert (found.n_passes is None) == (name in TOLD_BY_THE_FIRST_PASS)
     if found.n_passes is not None:
         assert found.n_passes == len(passes) or (name in CONVERGING and found.n_passes > len(passes))
@@ -45,12 +44,12 @@ def test_a_plan_says_the_passes_tasks_and_bytes_that_its_fit_then_takes(name):
 
 def fit_is_refused(model, given, memory):
     heard, said = [], ""
-    with override_context(memory=memory), event_listener(heard.append):
+    with override_context(memory=memory), Recorder(heard.append):
         try:
             model.fit(*given)
         except MemoryError as error:
             said = str(error)
-    return said, len(of_kind(heard, events.PassStarted))
+    return said, sum(isinstance(event, events.PassStarted) for event in heard)
 
 
 @pytest.mark.parametrize("name", CASES)

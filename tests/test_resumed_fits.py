@@ -8,9 +8,9 @@ from scipy import sparse
 
 import dspectral
 from dspectral import checkpoints, write_counts
-from dspectral.engine import event_listener
-from dspectral.engine.around.events import PassStarted
+from dspectral.engine.around.callbacks import PassStarted
 from tests.contracts import CASES
+from tests.engine.recording import Recorder
 
 FITTED = [name for name in CASES if "checkpoints" in inspect.signature(getattr(dspectral, name).fit).parameters]
 NO_PASSES = {"NgramHashing", "WordVectorRepresentation"}
@@ -47,7 +47,7 @@ def test_a_kept_fit_is_the_fit_without_and_is_not_made_twice(name, lazily, tmp_p
     passes = []
     for _ in range(2):
         heard = []
-        with event_listener(heard.append), checkpoints(tmp_path / "kept"):
+        with Recorder(heard.append), checkpoints(tmp_path / "kept"):
             assert same(vars(fit()), expected)
         passes.append([event for event in heard if isinstance(event, PassStarted) and event.name not in MAPPED])
     assert [one.n_kept for one in passes[0]] == [0] * len(passes[0])

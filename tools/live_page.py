@@ -63,14 +63,14 @@ def photograph_dashboard(browser: str, target: Path, width: int = 1400, height: 
 
 def _is_lost(scheduler: Any, pids: dict[str, int]) -> bool:
     """Whether tasks run again; once, the worker that holds the summary of most blocks is killed."""
-    for _root, one in scheduler.plugins[NAME].record.get_running_passes():
-        if one.started.name == "sketch" and sum(one.done[:1]) > N_BLOCKS // 2:
-            keys = ((group, i) for group in reversed(one.started.merge_groups) for i in range(N_BLOCKS))
+    for state in [state for fit in scheduler.plugins[NAME].history.get_running() for state in fit.running]:
+        if state.started.name == "sketch" and state.done.n_blocks > N_BLOCKS // 2:
+            keys = ((group, i) for group in reversed(state.started.merge_groups) for i in range(N_BLOCKS))
             merges = (scheduler.tasks[key] for key in keys if key in scheduler.tasks)
             held = next((merge for merge in merges if merge.who_has), None)
             if len(pids) == N_WORKERS and held is not None:
                 os.kill(pids.pop(next(iter(held.who_has)).address), signal.SIGKILL)
-            return sum(one.counts.again) > 0
+            return bool(state.done.n_repeated)
     return False
 
 

@@ -1,19 +1,16 @@
-"""The page ``/spectral`` as HTML: a card with curves for each running fit, and a table of finished fits."""
+"""The page ``/spectral`` as HTML: a card for each running fit, and a table of finished fits."""
 
-import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from bokeh.document import Document
 from bokeh.models.widgets.markups import Div
 from distributed import Scheduler
 from distributed.dashboard.components.scheduler import BOKEH_THEME, env
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from dspectral.engine.around.events import format_pass_number
 from dspectral.quantities import format_bytes
 from dspectral.watch.history import CLIENT_SECONDS, FitHistory, FitState, PassState, format_clock
 
@@ -30,186 +27,124 @@ _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), autoesc
 MACROS: Any = _TEMPLATES.get_template("cards.html").module
 
 
-def render_card(record: FitHistory, root: FitState, now: float) -> str:
-    """Return the card of a fit as HTML: name, state and numbers, its passes, and the merge tree of one pass."""
-    fits = record.get_family(root)
-    inner = next((fit.name for fit in reversed(fits[1:]) if fit.is_running), "")
-    passes = [state for state in sort_passes(fits) if state.started is not None]
-    running = [state for state in passes if state.is_running]
-    trees = [state for state in passes if state.started and state.started.n_levels]
-    newest = next(reversed(running or trees or passes), None)
-    work, seconds = record.get_client_work(root, now)
-    bars = list(_make_bars(passes[-MAX_BARS:], fits, seconds))
-    bars += [("not started", 0.0, "")] * min(sum(map(_count_remaining, fits)), MAX_BARS)
-    return str(
-        MACROS.card(
-            " > ".join(filter(None, (root.name, inner))),
-            *_describe_state(root, now),
-            [
-                *_make_chips(fits, root, newest),
-                *([("computing in the client", f"{work}, {format_clock(seconds)}", "warm")] if work else []),
-                *_make_warnings(record, fits, root),
-            ],
-            max(0, len(passes) - MAX_BARS),
-            bars,
-            _make_tree(newest),
-            list(_make_curves(root)),
-        )
-    )
+def render_card(fit: FitState, now: float, memory: str = "") -> str:
+    """Return the card of a fit as HTML: name, state and numbers, its passes, and the tasks of the newest one."""
+    passes, newest = list(fit.passes), fit.passes[-1]
+    work, seconds = fit.get_client_work(now)
+    bars = [*_make_bars(passes[-MAX_BARS:], seconds), *[("not started", 0.0, "")] * min(fit.n_remaining, MAX_BARS)]
+    names = " > ".join(newest.started.fit_names if fit.until is None else ()) or fit.name
+    chips = [*_make_chips(fit, newest, now), ("computing in the client", work and f"{work}, {format_clock(seconds)}")]
+    chips += [("workers", memory if fit.until is None else "")]
+    warm = ("lost", "computing in the client")
+    kinds = [(name, text, "warm" if name in warm else "") for name, text in chips if text]
+    n_earlier = max(0, len(passes) - MAX_BARS)
+    return str(MACROS.card(names, *_describe_state(fit, now), kinds, n_earlier, bars, _make_tasks(newest)))
 
 
-def render_finished(record: FitHistory) -> str:
-    """Return the table of finished fits as HTML."""
-    ended_roots = [root for root in record.get_roots() if root.until is not None]
-    ended_roots = sorted(ended_roots, key=lambda root: root.until or 0.0, reverse=True)[:MAX_ENDED]
-    return str(MACROS.finished([_make_row(record, root) for root in ended_roots])) if ended_roots else ""
+def render_finished(fits: list[FitState]) -> str:
+    """Return the table of finished fits as HTML, the newest first."""
+    return str(MACROS.finished([_make_row(fit) for fit in fits[: -MAX_ENDED - 1 : -1]])) if fits else ""
 
 
-def sort_passes(fits: list[FitState]) -> list[PassState]:
-    """Return the passes of some fits in order of their start."""
-    return sorted((state for fit in fits for state in fit.passes.values()), key=lambda state: state.order)
+def _get_failure(fit: FitState) -> str:
+    if fit.ended is None:
+        return "client disconnected" if fit.until is not None and fit.passes[-1].started.fits else ""
+    return fit.ended.error
 
 
-def _describe_state(root: FitState, now: float) -> tuple[str, str]:
+def _describe_state(fit: FitState, now: float) -> tuple[str, str]:
     """Return the failure of a fit, or an empty text, and its state."""
-    if root.is_running:
-        return "", f"running, {format_clock(now - root.since)}"
-    seconds = root.ended.seconds if root.ended else (root.until or now) - root.since
-    if root.client_left:
-        return "client disconnected", f"after {format_clock(seconds)}"
-    if root.ended and root.ended.error:
-        return root.ended.error, f"after {seconds:,.1f} s"
-    return "", f"finished in {seconds:,.1f} s"
+    seconds = (now if fit.until is None else fit.until) - fit.since
+    if fit.until is None:
+        return "", f"running, {format_clock(seconds)}"
+    failure = _get_failure(fit)
+    return failure, f"{'after' if failure else 'finished in'} {seconds:,.1f} s"
 
 
-def _make_chips(fits: list[FitState], root: FitState, state: PassState | None) -> list[tuple[str, str, str]]:
-    chips = []
-    if state is not None and state.started is not None and state.is_running:
-        started, rate = state.started, state.get_rate()
-        owner = next((fit for fit in fits if state.run in fit.passes), root)
-        title = format_pass_number(started.number, owner.n_passes) or "step"
-        chips.append((title, f"{started.name}, {state.share:.0%}", ""))
+def _make_chips(fit: FitState, state: PassState, now: float) -> Iterator[tuple[str, str]]:
+    started, rate = state.started, state.get_rate(now)
+    if state.ended is None:
+        yield started.number_label or "step", f"{started.name}, {state.share:.0%}"
         if rate:
             share = rate / started.n_blocks
             speeds = [f"{rate:,.3g} blocks/s"]
             speeds += [f"{share * started.n_rows:,.0f} rows/s"] if started.n_rows else []
             speeds += [f"{format_bytes(round(share * started.n_bytes))}/s"] if started.n_bytes else []
-            chips.append(("speed", ", ".join(speeds), ""))
-        if left := owner.get_seconds_left(state):
-            times = list(dict.fromkeys(map(format_clock, left)))
-            chips.append(("left", " of this pass, ".join(times) + " of all" * (len(times) > 1), ""))
-        if state.last_task:
-            chips.append(("last task, on one worker", state.last_task, ""))
-    if root.bounds:
-        chips.append(("certificate", f"{root.bounds[-1][1]:.3g} relative", ""))
-    n_bytes, limit = root.memory
-    if root.is_running and n_bytes:
-        chips.append(("workers", format_bytes(n_bytes) + (f" of {format_bytes(limit)}" if limit else ""), ""))
-    return chips
+            yield "speed", ", ".join(speeds)
+            left = (started.n_blocks - state.done.n_blocks) / rate
+            total = left + fit.n_remaining * started.n_blocks / rate
+            yield "left", " of this pass, ".join(map(format_clock, (left, total))) + " of all"
+        yield "last task, on one worker", state.last_task
+    if fit.ended and fit.ended.certificate is not None:
+        yield "certificate", f"{fit.ended.certificate:.3g} relative"
+    yield "lost", _get_repeated(fit)
 
 
-def _make_warnings(record: FitHistory, fits: list[FitState], root: FitState) -> list[tuple[str, str, str]]:
-    lost, loops = _format_lost(fits, root), sorted(record.get_compiling_loops()) if root.is_running else []
-    names = ", ".join(loops[:3]) + f" and {len(loops) - 3} more" * (len(loops) > 3)
-    chips = [("lost", lost), ("compiling", f"{names} (once, then cached on disk)" if loops else "")]
-    return [(name, text, "warm") for name, text in chips if text]
+def _get_repeated(fit: FitState) -> str:
+    return "; ".join(f"{state.started.name}: {state.repeated}" for state in fit.passes if state.repeated)
 
 
-def _format_lost(fits: list[FitState], root: FitState) -> str:
-    n_tasks = sum(state.n_redone for state in sort_passes(fits))
-    workers = f"{root.lost_workers} worker{'s' * (root.lost_workers != 1)}" if root.lost_workers else ""
-    tasks = f"{n_tasks} task{'s' * (n_tasks != 1)} run again" if n_tasks else ""
-    return ", ".join(filter(None, (workers, tasks)))
-
-
-def _count_remaining(fit: FitState) -> int:
-    if not fit.is_running or fit.n_passes is None:
-        return 0
-    numbers = [state.started.number or 0 for state in fit.passes.values() if state.started]
-    return max(0, fit.n_passes - max(numbers, default=0))
-
-
-def _make_bars(passes: list[PassState], fits: list[FitState], seconds: float) -> Iterator[tuple[str, float, str]]:
+def _make_bars(passes: list[PassState], seconds: float) -> Iterator[tuple[str, float, str]]:
     """Yield the bars of passes and of the client's work between them; `seconds`: its work since the last pass."""
-    until = math.inf
+    until = passes[0].since
     for state in passes:
         if state.since - until >= CLIENT_SECONDS:
             yield f"client, {state.since - until:,.1f} s", 1.0, "client"
-        yield _make_bar(state, fits)
-        until = state.until
+        started, until = state.started, state.until
+        inner = f"{started.fit_names[-1]}: " if len(started.fit_names) > 1 else ""
+        number = f"{started.number} " if started.number else ""
+        progress = f"{state.ended.seconds:,.1f} s" if state.ended else f"{state.share:.0%}"
+        kind = "bad" if state.ended and state.ended.error else ("" if state.ended else "runs")
+        yield f"{inner}{number}{started.name}, {progress}", state.share, kind
     if seconds:
         yield f"client, {seconds:,.0f} s", 1.0, "client"
 
 
-def _make_bar(state: PassState, fits: list[FitState]) -> tuple[str, float, str]:
-    started = state.started
-    prefix = "" if started is None or started.number is None else f"{started.number} "
-    owner = next((f"{fit.name}: " for fit in fits[1:] if state.run in fit.passes), "")
-    progress = f"{state.ended.seconds:,.1f} s" if state.ended else f"{state.share:.0%}"
-    kind = "bad" if state.ended and state.ended.error else ("runs" if state.is_running else "")
-    return f"{owner}{prefix}{started.name if started else ''}, {progress}", state.share, kind
+def _make_tasks(state: PassState) -> dict[str, Any]:
+    """Return the title and bars of a pass: its merges on top, its blocks at the bottom."""
+    started, done = state.started, state.done
+    counts = [("merges", done.n_merges, started.n_merges), ("blocks", done.n_blocks, started.n_blocks)]
+    levels = [(name, f"{n:,}", f"{total:,}", n / total) for name, n, total in counts if total]
+    shape = f"{len(started.merge_groups)} levels of merges" if started.merge_groups else "no merges"
+    return {"title": f"{started.label}: {started.n_blocks:,} blocks, {shape}", "levels": levels}
 
 
-def _make_tree(state: PassState | None) -> dict[str, Any] | None:
-    """Return the title and bars of a pass, one bar per level: the last merge on top, blocks at the bottom."""
-    if state is None or state.started is None:
-        return None
-    started, levels = state.started, []
-    n_repeated = state.counts.again if state.ended is None else [0] * len(state.totals)
-    for level, (done, total, redone) in enumerate(zip(state.done, state.totals, n_repeated, strict=True)):
-        parts = [(0, done - redone, "done"), (done - redone, done, "again"), (done, total, "todo")]
-        bar = [(start / total, end / total, kind) for start, end, kind in parts if end > start]
-        name = f"level {level}" if level else "blocks"
-        levels.append((name, f"{done:,}", f"{total:,}", f"{redone:,}" if redone else "", bar))
-    shape = f"{started.fan_in} summaries a merge" if started.fan_in else "no merges"
-    return {"title": f"{started.label}: {started.n_blocks:,} blocks, {shape}", "levels": levels[::-1]}
-
-
-def _make_row(record: FitHistory, root: FitState) -> tuple[str, ...]:
-    fits = record.get_family(root)
+def _make_row(fit: FitState) -> tuple[str, ...]:
+    ended = fit.ended
     return (
-        root.name,
-        time.strftime("%H:%M:%S", time.localtime(root.until)),
-        str(root.ended.n_passes if root.ended else len(sort_passes(fits))),
-        f"{root.ended.seconds:,.1f}" if root.ended else "",
-        f"{root.bounds[-1][1]:.3g}" if root.bounds else "",
-        _format_lost(fits, root),
-        "client disconnected" if root.client_left else (root.ended.error if root.ended else ""),
+        fit.name,
+        time.strftime("%H:%M:%S", time.localtime(fit.until)),
+        str(ended.n_passes if ended else len(fit.passes)),
+        f"{(fit.until or fit.since) - fit.since:,.1f}",
+        f"{ended.certificate:.3g}" if ended and ended.certificate is not None else "",
+        _get_repeated(fit),
+        _get_failure(fit),
     )
 
 
-def _make_curves(root: FitState) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the title, extreme values and points in percent of each curve over time, on a logarithmic scale."""
-    series = {"Blocks a second": root.rates, "Relative certificate of the rows read so far": root.bounds}
-    for title, points in series.items():
-        times, values = np.array([point for point in points if point[1] > 0]).reshape(-1, 2).T
-        if len(values) > 1:
-            x, y = (100 * (z - z.min()) / max(np.ptp(z), 1e-9) for z in (times, -np.log(values)))
-            path = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
-            yield title, f"{values.min():.3g}", f"{values.max():.3g}", path
+def render_page(history: FitHistory, now: float, memory: str = "") -> str:
+    """Return the page as HTML: cards of running fits, or else of the last finished one, and the finished fits.
+
+    `memory`: memory of the workers, as text.
+    """
+    with history.lock:
+        running = history.get_running()[: -MAX_CARDS - 1 : -1]
+        ended = sorted(
+            (fit for fit in history.fits.values() if fit.until is not None), key=lambda fit: fit.until or 0.0
+        )
+        hint = "" if running else str(MACROS.last() if ended else MACROS.nothing())
+        cards = [render_card(fit, now, memory) for fit in running or ended[-1:]]
+        return "".join([hint, *cards, render_finished(ended)])
 
 
-def render_page(record: FitHistory, now: float) -> str:
-    """Return the page as HTML: cards of running fits, or else of the last finished one, and the finished fits."""
-    fits = select_fits(record)
-    hints = [] if any(root.is_running for root in fits) else [MACROS.last() if fits else MACROS.nothing()]
-    return "".join([*map(str, hints), *(render_card(record, root, now) for root in fits), render_finished(record)])
-
-
-def select_fits(record: FitHistory) -> list[FitState]:
-    """Return the fits to show as cards: running ones, or else the last finished one."""
-    roots = record.get_roots()
-    running = [root for root in roots if root.is_running][::-1]
-    ended_roots = sorted((root for root in roots if root.until is not None), key=lambda root: root.until or 0.0)
-    return running[:MAX_CARDS] or ended_roots[-1:]
-
-
-def fill_document(record: FitHistory, _scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
+def fill_document(history: FitHistory, scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
     """Fill a Bokeh document for a visitor."""
     page = Div(sizing_mode="stretch_width", stylesheets=[str(MACROS.style())], styles={"padding": "4px 14px"})
 
     def update() -> None:
-        page.text = render_page(record, time.time())
+        limit = sum(int(worker.memory_limit or 0) for worker in scheduler.workers.values())
+        memory = format_bytes(scheduler.memory.process) + (f" of {format_bytes(limit)}" if limit else "")
+        page.text = render_page(history, time.time(), memory)
 
     update()
     doc.title = "Dask: spectral"

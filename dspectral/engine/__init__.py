@@ -8,8 +8,8 @@ blocks therefore give the same bits on every scheduler. Names are imported lazil
 from lazy_loader import attach_stub
 
 from dspectral._compiled import LISTENERS
-from dspectral.engine.around.events import emit_compilation
+from dspectral.engine.around.callbacks import log_compilation
 
-LISTENERS.append(emit_compilation)
+LISTENERS.append(log_compilation)
 
 __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

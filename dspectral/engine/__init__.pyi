@@ -1,6 +1,7 @@
+from .around.callbacks import Callback as Callback
+from .around.callbacks import report_share as report_share
 from .around.cluster import try_query as try_query
 from .around.context import count_as_pass as count_as_pass
-from .around.context import event_listener as event_listener
 from .around.context import expect_passes as expect_passes
 from .around.context import intercept_fits as intercept_fits
 from .around.context import is_dry_run as is_dry_run

@@ -113,7 +113,7 @@ def get_merge_group(level: int, token: str) -> str:
     return f"merge-level-{level}-{token}"
 
 
-def add_merge_tree(graph: Graph, tree: Tree, fan_in: int, token: str, merge: Callable[..., Any]) -> Key:
+def add_merge_tree(graph: Graph, tree: Tree, fan_in: int, token: str) -> Key:
     """Add merges of ``fan_in`` neighbors to a graph and its tree, and return the key of the last one."""
     keys, level = list(tree), 0
     # Invariant: `keys` are summaries of consecutive blocks, in order; each level has 1/fan_in as many as the last.
@@ -126,14 +126,14 @@ def add_merge_tree(graph: Graph, tree: Tree, fan_in: int, token: str, merge: Cal
                 merged.append(group[0])  # no neighbor: it moves up a level
                 continue
             key = (get_merge_group(level, token), i)
-            graph[key] = make_task(key, merge, level, *map(task_ref, group))
+            graph[key] = make_task(key, merge_summaries, *map(task_ref, group))
             tree[key] = group
             merged.append(key)
         keys = merged
     return keys[0]
 
 
-def merge_on_level(_level: int, *summaries: Any) -> Any:
+def merge_summaries(*summaries: Any) -> Any:
     """Merge neighboring summaries in order, with BLAS in one thread."""
     first, *others = copy_unaligned(summaries)
     with blas_in_one_thread():

@@ -3,7 +3,7 @@
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral.configuration import count_merges, get_fan_in, requires_same_bits
+from dspectral.engine.around.callbacks import CALLBACKS, BlocksDone, Client, PassEnded, PassStarted, call_hooks
 from dspectral.engine.around.checkpoints import CheckpointError, CheckpointFolder, Checkpoints, TimedSummary
 from dspectral.engine.around.cluster import assign_workers, compare_machines, get_machine_kinds, require_same_bits
 from dspectral.engine.around.cluster_pass import compute_on_cluster
@@ -31,11 +32,11 @@ from dspectral.engine.around.context import (
     current_cache,
     current_client,
     current_context,
+    emit,
     is_in_worker_task,
+    is_watched,
 )
-from dspectral.engine.around.events import BlocksDone, Client, PassEnded, PassStarted
 from dspectral.engine.around.memory import PassMemory, check_memory, estimate_pass_memory, group_blocks
-from dspectral.engine.around.progress import LocalCounts, merge_and_emit
 from dspectral.engine.around.retries import add_retries, run_single_threaded
 from dspectral.engine.blocks import (
     STORE_ANNOTATION,
@@ -67,7 +68,6 @@ from dspectral.engine.graph import (
     get_pass_name,
     make_block_layer_name,
     make_task,
-    merge_on_level,
     shared_node,
     task_ref,
 )
@@ -157,7 +157,7 @@ def summarize(
     cache = current_cache() if checkpoints is None else resolve_url(checkpoints)
     while True:
         result, pass_info, pass_memory = _build_pass_graph(
-            context, arrays, summarize_block, fan_in, name, is_local, cache, damaged, blocks, finish
+            arrays, summarize_block, fan_in, name, is_local, cache, damaged, blocks, finish
         )
         try:
             with _pass_context(context, result.dask, pass_info, pass_memory, is_local=is_local) as compute_options:
@@ -173,7 +173,6 @@ def summarize(
 
 
 def _build_pass_graph(
-    context: RunContext,
     arrays: list[da.Array],
     summarize_block: Callable[..., S],
     fan_in: int,
@@ -208,10 +207,7 @@ def _build_pass_graph(
         finish=finish[0] if finish else "",
     )
     client = _get_client(is_local=is_local)
-    emit_from_workers = client is not None and (context.has_listeners or context.counts_blocks)
-    fit = context.fit.token if context.fit else ""
-    merge = partial(merge_and_emit, fit, run) if emit_from_workers else merge_on_level
-    root = add_merge_tree(graph, tree, fan_in, run, merge)
+    root = add_merge_tree(graph, tree, fan_in, run)
     if cache is not None:
         checkpoints = Checkpoints(CheckpointFolder(*cache), summarize_block, get_machine_kinds(client), damaged)
         graph, root = checkpoints.rewrite(graph, tree, root)
@@ -375,21 +371,23 @@ def _emit_pass_events(
     context: RunContext, pass_info: PassStarted, *, is_pass: bool = False, client: Client | None = None
 ) -> Iterator[dict[str, Any]]:
     """Context that emits the start and end of a pass, and yields keyword arguments for ``dask.compute``."""
+    pass_info = pass_info._replace(on_cluster=client is not None)
     if fit := context.fit:
         is_counted = fit.is_counted(is_pass=is_pass)
         fit.n_started += is_counted
         number, n_passes = (fit.n_started, fit.n_passes) if is_counted else (None, None)
-        pass_info = pass_info._replace(fit=fit.token, fit_name=fit.name, number=number, n_passes=n_passes)
-    context.emit(pass_info, client)
+        fits, names = zip(*((outer.token, outer.name) for outer in fit.path), strict=True)
+        pass_info = pass_info._replace(fits=fits, fit_names=names, number=number, n_passes=n_passes)
+    emit(pass_info)
     if pass_info.n_kept:
-        context.emit(BlocksDone(pass_info.fit, pass_info.run, pass_info.n_kept, pass_info.n_kept_merges))
+        emit(BlocksDone(pass_info.run, pass_info.n_kept, pass_info.n_kept_merges))
     start, error = time.perf_counter(), ""
     try:
         if client is not None:
             yield {"scheduler": partial(compute_on_cluster, client, pass_info)}
-        elif context.counts_blocks:
+        elif is_watched():
             # Passed in the call, because a fit in another thread would unregister global callbacks.
-            yield {"callbacks": [*Callback.active, normalize_callback(LocalCounts(pass_info, context.emit))]}
+            yield {"callbacks": [*Callback.active, normalize_callback(_LocalCounts(pass_info))]}
         else:
             yield {}
     # Also on interrupts: PassEnded names the exception.
@@ -398,4 +396,21 @@ def _emit_pass_events(
         raise
     finally:
         seconds = time.perf_counter() - start
-        context.emit(PassEnded(pass_info.fit, pass_info.run, pass_info.name, seconds, error), client)
+        emit(PassEnded(pass_info.run, pass_info.name, seconds, error, pass_info.on_cluster))
+
+
+class _LocalCounts(Callback):
+    """Dask callback that counts the finished tasks of one pass in this process."""
+
+    def __init__(self, pass_info: PassStarted) -> None:
+        super().__init__()
+        self._pass_info, self._n_blocks, self._n_merges = pass_info, pass_info.n_kept, pass_info.n_kept_merges
+
+    def _posttask(self, key: Hashable, *_others: Any) -> None:
+        # Dask calls this in the thread that waits for the pass, one task at a time. Nodes of shared functions and
+        # tasks that only read do not count.
+        group = str(key[0] if isinstance(key, tuple) else key)
+        is_block, is_merge = group == self._pass_info.block_group, group in self._pass_info.merge_groups
+        self._n_blocks, self._n_merges = self._n_blocks + is_block, self._n_merges + is_merge
+        if is_block or is_merge:
+            call_hooks(BlocksDone(self._pass_info.run, self._n_blocks, self._n_merges), tuple(CALLBACKS))

@@ -13,8 +13,8 @@ from dask.base import tokenize
 from scipy import sparse
 
 from dspectral.engine import as_dask_rows, expect_passes, is_dry_run, is_lazy, run_tasks, tracked_fit
+from dspectral.engine.around.callbacks import PassStarted
 from dspectral.engine.around.context import StopAtFirstPass
-from dspectral.engine.around.events import PassStarted
 from dspectral.engine.blocks import chunk_rows
 from dspectral.linalg.block_sums import check_indicator
 from dspectral.parameters import check_size

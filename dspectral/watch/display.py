@@ -1,6 +1,7 @@
 """Progress display: bars in a terminal or a notebook, or lines in a stream."""
 
 import atexit
+import re
 import sys
 import threading
 import time
@@ -15,9 +16,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from dspectral.engine import event_listener
-from dspectral.engine.around.events import LOGGER, format_pass_number
-from dspectral.watch.history import FitHistory, FitState, Phase, format_clock
+from dspectral import _compiled
+from dspectral.engine.around.callbacks import LOGGER, TASK_SHARES, FitEnded
+from dspectral.watch.history import FitHistory, PassState, format_clock, pluralize
 
 QUIET_SECONDS = 0.5
 """Seconds before a fit is shown in a terminal or a stream."""
@@ -34,6 +35,31 @@ _ACTIVE: "list[Progress]" = []
 """The progress display that is active. Nested ones show nothing."""
 
 
+class Phase(NamedTuple):
+    """Progress of the blocks or the merges of a pass.
+
+    `done`: finished tasks, with the part of running ones that is done; `n_kept`: tasks whose summaries are read from
+    checkpoints; `n_rows, n_bytes`: size of the data of all tasks.
+    """
+
+    name: str
+    done: float
+    total: int
+    seconds: float = 0.0
+    n_kept: int = 0
+    n_rows: int | None = None
+    n_bytes: int | None = None
+
+    @property
+    def share(self) -> float:
+        """Share of finished tasks, in [0, 1]."""
+        return self.done / max(self.total, 1)
+
+    def get_speed(self, n: int | None) -> float:
+        """Return the rows or bytes processed per second, of ``n`` in total; 0 if unknown."""
+        return (n or 0) * max(0, self.done - self.n_kept) / max(self.total, 1) / max(self.seconds, 1e-9)
+
+
 class View(NamedTuple):
     """Content of the display: heading and other lines, phases with bars, and seconds since the start."""
 
@@ -45,39 +71,37 @@ class View(NamedTuple):
 EMPTY_VIEW = View([], [], 0.0)
 
 
-def get_headings(record: FitHistory) -> tuple[list[str], float | None]:
-    """Return the lines around the bars, with the names of the fits first, and their start time."""
-    fits = [fit for fit in record.fits.values() if fit.started and fit.is_running]
-    passes = [state for _root, state in record.get_running_passes()]
-    labels = [format_pass_number(state.started.number, state.started.n_passes) for state in passes[:1] if state.started]
-    lines = [": ".join([" > ".join(fit.name for fit in fits), *filter(None, labels)])] if fits else []
-    lines += [f"relative certificate {fit.certificate:.3g}" for fit in fits if fit.certificate is not None]
+def get_headings(history: FitHistory, now: float) -> list[str]:
+    """Return the lines around the bars, with the names of the fits first."""
+    fits = history.get_running()
+    passes = [state for fit in fits for state in fit.running]
+    newest = [fit.passes[-1].started for fit in fits]
+    names = " > ".join(newest[0].fit_names) if newest else ""
+    label = passes[0].started.number_label if passes else ""
+    lines = [": ".join(filter(None, (names, label)))] if names else []
     for state in passes:
-        lost = f"{_pluralize(state.lost_workers, 'worker')} lost, " if state.lost_workers else ""
-        lines += [f"{lost}{_pluralize(state.n_redone, 'task')} run again"] if state.n_redone else []
-    lines += [f"waiting: {state.waits}" for state in passes if state.waits]
-    lines += [f"last task: {state.last_task}" for state in passes if state.last_task]
-    now = time.monotonic()
-    for work, seconds in (record.get_client_work(root, now) for root in record.get_roots()):
+        lines += filter(None, [state.repeated, state.last_task and f"last task: {state.last_task}"])
+    for work, seconds in (fit.get_client_work(now) for fit in fits):
         lines += [f"computing in the client {work}, {format_clock(seconds)}"] if work else []
-    lines += [f"{record.n_retried} failed attempts were repeated"] if record.n_retried else []
-    loops = record.get_compiling_loops()
-    lines += [f"compiling {loop} (once, then cached on disk)" for loop in loops]
-    return lines, min([fit.since for fit in fits] or loops.values(), default=None)
+    return lines + ([f"{history.n_retried} failed attempts were repeated"] if history.n_retried else [])
 
 
-def format_finished(fit: FitState) -> str:
+def get_phases(state: PassState, now: float, n_running: float = 0.0) -> list[Phase]:
+    """Return the progress of blocks and merges of a pass; `n_running`: part of running blocks that is done."""
+    started, done, seconds = state.started, state.done, max(now - state.since, 1e-9)
+    name = re.sub(r"-[0-9a-f]{32}$", "", started.block_group)
+    n_done = min(done.n_blocks + n_running, started.n_blocks)
+    blocks = Phase(name, n_done, started.n_blocks, seconds, started.n_kept, started.n_rows, started.n_bytes)
+    merges = Phase("merge", done.n_merges, started.n_merges, seconds, started.n_kept_merges)
+    return [blocks, merges] if started.n_merges else [blocks]
+
+
+def format_finished(fit: FitEnded) -> str:
     """Return one line about a finished fit."""
-    if fit.ended is None:
-        return ""
-    parts = [_pluralize(fit.ended.n_passes, "pass", "es")] if fit.ended.n_passes else []
+    parts = [pluralize(fit.n_passes, "pass", "es")] if fit.n_passes else []
     parts += [] if fit.certificate is None else [f"relative certificate {fit.certificate:.3g}"]
-    parts += [f"ended by {fit.ended.error}"] if fit.ended.error else []
-    return f"{': '.join(filter(None, (fit.name, ', '.join(parts))))}, {fit.ended.seconds:.1f} s"
-
-
-def _pluralize(n: int, word: str, ending: str = "s") -> str:
-    return f"{n} {word}{ending * (n != 1)}"
+    parts += [f"ended by {fit.error}"] if fit.error else []
+    return f"{': '.join(filter(None, (fit.name, ', '.join(parts))))}, {fit.seconds:.1f} s"
 
 
 def format_counts(phase: Phase) -> str:
@@ -85,9 +109,8 @@ def format_counts(phase: Phase) -> str:
     rows, rate = phase.get_speed(phase.n_rows), phase.get_speed(phase.n_bytes)
     units = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
     size = next((f"{rate / scale:.1f} {unit}/s" for unit, scale in units if rate >= scale), f"{rate:.0f} B/s")
-    n_repeated = f"{phase.again} repeated" if phase.again else ""
     return _join_nonempty(
-        f"{phase.done}/{phase.total}", n_repeated, f"{rows:,.0f} rows/s" if rows else "", size if rate else ""
+        f"{int(phase.done)}/{phase.total}", f"{rows:,.0f} rows/s" if rows else "", size if rate else ""
     )
 
 
@@ -257,14 +280,16 @@ class Progress:
             if _ACTIVE:
                 return
             _ACTIVE.append(self)
-        self._record = FitHistory()
+        self._history = FitHistory()
+        self._loops: dict[str, float] = {}
         shell = get_notebook_shell() if self._stream is None else None
         self._out = Notebook(shell) if shell is not None else Output(self._stream or sys.stderr)
-        self._busy_since: float | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
         self._stack = ExitStack()
-        self._stack.enter_context(event_listener(self._record.on_event, everywhere=True))
+        self._stack.enter_context(self._history)
+        _compiled.LISTENERS.append(self._on_loop)
+        self._stack.callback(_compiled.LISTENERS.remove, self._on_loop)
         self._thread.start()
 
     def stop(self) -> None:
@@ -289,7 +314,7 @@ class Progress:
         name : str
             Name to show.
         """
-        self._steps.append((name, time.monotonic()))
+        self._steps.append((name, time.time()))
         try:
             yield
         finally:
@@ -304,32 +329,40 @@ class Progress:
             # A closed terminal or stream must not end the computation.
             LOGGER.debug("progress can no longer be shown", exc_info=True)
 
+    def _on_loop(self, loop: str, _module: str, seconds: float | None) -> None:
+        """Note the start or the end of the compilation of a loop."""
+        if seconds is None:
+            self._loops[loop] = time.time()
+        else:
+            self._loops.pop(loop, None)
+
     def _view(self) -> View:
         """Return the current view."""
-        now = time.monotonic()
-        with self._record.lock:
-            headings, since = get_headings(self._record)
-            phases = [phase for _root, state in self._record.get_running_passes() for phase in state.get_phases(now)]
+        now = time.time()
+        with self._history.lock:
+            fits = self._history.get_running()
+            headings, starts = get_headings(self._history, now), [fit.since for fit in fits]
+            passes = [state for fit in fits for state in fit.running]
+            # The shares have no pass, so they are those of the only one.
+            n_running = sum(TASK_SHARES.copy().values()) if len(passes) == 1 else 0.0
+            phases = [phase for state in passes for phase in get_phases(state, now, n_running)]
+        for loop, since in tuple(self._loops.items()):
+            headings.append(f"compiling {loop} (once, then cached on disk)")
+            starts.append(since)
         for name, started in self._steps[-1:]:
-            headings, since = [name, *headings], started
-        # Passes outside of fits have no start event, so the first update with a pass is their start.
-        self._busy_since = (self._busy_since or now) if since is None and (headings or phases) else None
-        since = self._busy_since if since is None else since
-        if since is None or (isinstance(self._out, Output) and now - since < self._quiet_seconds):
+            headings, starts = [name, *headings], [started]
+        if not starts or (isinstance(self._out, Output) and now - min(starts) < self._quiet_seconds):
             return EMPTY_VIEW
-        phases = [phase._replace(seconds=phase.seconds or now - since) for phase in phases]
-        return View(headings or [""], phases, now - since)
+        return View(headings or [""], phases, now - min(starts))
 
     def _show(self, view: View) -> None:
-        with self._record.lock:
-            ended = [fit for fit in self._record.ended if fit.ended]
-            self._record.ended.clear()
+        with self._history.lock:
+            ended = list(self._history.ended)
+            self._history.ended.clear()
         quiet_seconds = 0.0 if isinstance(self._out, Notebook) else self._quiet_seconds
         if isinstance(self._out, Output) and not self._summaries:
             ended = []
-        self._out.show(
-            view, [format_finished(fit) for fit in ended if fit.ended and fit.ended.seconds >= quiet_seconds]
-        )
+        self._out.show(view, [format_finished(fit) for fit in ended if fit.seconds >= quiet_seconds])
 
 
 def progress(on: bool | None = None, *, stream: TextIO | None = None) -> Progress:
@@ -349,8 +382,8 @@ def progress(on: bool | None = None, *, stream: TextIO | None = None) -> Progres
 
     Notes
     -----
-    The display shows passes, blocks and merges of all fits of the process, speed, remaining time, the current
-    certificate, loops that are compiled, and repeated tasks. Python's ``logging`` has the same information under the
+    The display shows passes, blocks and merges of all fits of the process, speed, remaining time, loops that are
+    compiled, and repeated tasks. Python's ``logging`` has the same information under the
     name ``dspectral``.
 
     Examples

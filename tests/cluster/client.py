@@ -16,9 +16,9 @@ from distributed import Client, LocalCluster
 from distributed.security import Security
 
 from dspectral import checkpoints
-from dspectral.engine import event_listener
 from tests.cluster import fits
 from tests.cluster.fits import Places
+from tests.engine.recording import Recorder
 
 _ONE_LINE = threading.Lock()
 
@@ -50,7 +50,7 @@ def fit(name, places, hold=None, configuration=None, without=(), kept=None):
     start = time.perf_counter()
     try:
         with (
-            event_listener(Ear(hold)),
+            Recorder(Ear(hold)),
             dask.config.set(configuration or {}),
             checkpoints(kept) if kept else nullcontext(),
         ):

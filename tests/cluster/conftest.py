@@ -7,7 +7,7 @@ from tests.cluster.clusters import Cluster
 from tests.cluster.rows import Measured, row_of, write_rows
 
 MEASURED = pytest.StashKey[dict]()
-TELLS = ("TasksRecomputed", "PassStalled", "TaskRetried", "Warned", "Failed")
+TELLS = ("TaskRetried", "Warned", "Failed")
 """Kinds of messages that say of a fault."""
 
 
@@ -103,11 +103,13 @@ def right(calm, measured):
 def done_again(heard):
     """Say how many of the tasks of a fit were done again."""
     n_tasks = sum(message["n_blocks"] + message["n_merges"] for message in heard if message["kind"] == "PassStarted")
-    n_again = sum(message["n_tasks"] for message in heard if message["kind"] == "TasksRecomputed")
+    by_run = {message["run"]: message["n_repeated"] for message in heard if message["kind"] == "BlocksDone"}
+    n_again = sum(by_run.values())
     return f"{n_again} of {n_tasks} tasks" if n_again else "nothing"
 
 
 def seconds_till_told(heard, since):
     """Say how long after the fault its first message came."""
-    times = [message["time"] for message in heard if message["kind"] in TELLS and message["time"] >= since]
+    signs = (m for m in heard if m["kind"] in TELLS or m.get("n_repeated"))
+    times = [message["time"] for message in signs if message["time"] >= since]
     return times[0] - since if times else "not reported"

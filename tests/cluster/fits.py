@@ -38,8 +38,8 @@ from dspectral import (
     open_store,
     write_counts,
 )
-from dspectral.engine import event_listener
-from dspectral.engine.around.events import PassStarted
+from dspectral.engine.around.callbacks import PassStarted
+from tests.engine.recording import Recorder
 from tools import same_bits
 
 N_ROWS, N_COLUMNS, N_LABELS, BLOCK_ROWS = 600, 160, 4, 50
@@ -170,7 +170,7 @@ def n_tasks(places):
     with dask.config.set(scheduler="sync"):
         for name in FITS:
             heard = []
-            with event_listener(heard.append):
+            with Recorder(heard.append):
                 fitted(name, places)
             begun = [event for event in heard if isinstance(event, PassStarted)]
             found[name] = sum(event.n_blocks + event.n_merges for event in begun)

@@ -126,12 +126,11 @@ def test_a_paused_worker_leaves_its_blocks_to_others(limited, places, right, nam
 
 @fault("all workers pause, and go on when it is told", "in a pass")
 def test_a_fit_goes_on_when_paused_workers_have_memory_again(limited, places, right, name):
-    # Workers that are all paused are given up after twice that time: memory must be there again before.
     since = begun(limited, name, places, **{"dspectral.wait-warning": "10s"})
     limited.on_workers(limited.workers, hold_share, 0.85)
-    message = limited.fitting.heard("PassStalled", since=since)
-    assert message["why"] == "paused"
-    assert "memory" in message["sentence"]
+    message = limited.fitting.heard("Warned", since=since)["message"]
+    assert "is paused" in message
+    assert "memory" in message
     limited.on_workers(limited.workers, release)
     right(limited.fitting, name, since=since)
 

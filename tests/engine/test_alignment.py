@@ -8,7 +8,7 @@ from scipy import sparse
 from dspectral.decomposition.moments import Moments
 from dspectral.engine.around.retries import run_single_threaded
 from dspectral.engine.blocks import call_on_blocks
-from dspectral.engine.graph import SharedFunction, merge_on_level
+from dspectral.engine.graph import SharedFunction, merge_summaries
 from dspectral.linalg.blas import copy_unaligned
 
 
@@ -77,8 +77,8 @@ def test_what_was_received_has_the_bits_of_what_was_not():
     block = np.random.default_rng(0).standard_normal((3000, 7)).astype(np.float32)
     summary = Moments.from_block(block)
     received = Moments(*(off(one) if isinstance(one, np.ndarray) else one for one in summary))
-    assert merge_on_level(1, received, summary).gram.tobytes() == merge_on_level(1, summary, summary).gram.tobytes()
-    assert merge_on_level(1, summary, received).gram.tobytes() == merge_on_level(1, summary, summary).gram.tobytes()
+    assert merge_summaries(received, summary).gram.tobytes() == merge_summaries(summary, summary).gram.tobytes()
+    assert merge_summaries(summary, received).gram.tobytes() == merge_summaries(summary, summary).gram.tobytes()
 
 
 @pytest.mark.parametrize("call", [run_single_threaded, lambda shared: call_on_blocks(shared, 0, (), ())])

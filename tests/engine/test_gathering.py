@@ -1,6 +1,5 @@
 """Results that workers hand over, and a path that a worker does not see."""
 
-import asyncio
 import os
 import re
 import socket
@@ -16,7 +15,6 @@ from scipy import sparse
 from dspectral import TruncatedSVD, build_store, open_store, write_counts
 from dspectral.datasets import low_rank_counts
 from dspectral.engine import run_tasks
-from dspectral.engine.around import cluster as machines
 from dspectral.engine.around.retries import missing_on_worker_error
 from tests.schedulers import forked_workers
 
@@ -28,24 +26,6 @@ def cluster():
         LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as one,
     ):
         yield one
-
-
-@pytest.fixture
-def asked(cluster, monkeypatch):
-    """Count how often the scheduler is asked for results."""
-    calls = []
-    gather = cluster.scheduler.handlers["gather"]
-
-    async def counted(*arguments, **keywords):
-        calls.append(keywords["keys"])
-        return await gather(*arguments, **keywords)
-
-    monkeypatch.setitem(cluster.scheduler.handlers, "gather", counted)
-    return calls
-
-
-def ones(n):
-    return np.ones(n)
 
 
 def matrix(n):
@@ -66,36 +46,6 @@ def test_tasks_do_not_copy_what_is_bound_to_their_function(cluster):
     function = partial(is_as_received, np.ones(99_999))
     with Client(cluster):  # the name is a part of what goes before the array
         assert all(run_tasks(function, [0], name="n" * length) == [True] for length in range(1, 9))
-
-
-@pytest.mark.parametrize(
-    ("said", "host", "n_asked"), [(None, None, 0), (True, None, 0), (False, None, 1), (None, "laptop", 1)]
-)
-def test_workers_of_this_machine_give_results_themselves_unless_the_client_says_otherwise(
-    said, host, n_asked, cluster, asked, monkeypatch
-):
-    if host:  # at the other end of a tunnel
-        monkeypatch.setattr(machines, "gethostname", lambda: host)
-    with Client(cluster, direct_to_workers=said):
-        (found,) = run_tasks(ones, [5], name="ones")
-    assert found.sum() == 5
-    assert len(asked) == n_asked
-
-
-@pytest.mark.filterwarnings("ignore:the pass ones has finished no task:RuntimeWarning")
-def test_the_scheduler_is_asked_after_a_silence_of_a_worker_that_holds_the_result(cluster, asked, monkeypatch):
-    with Client(cluster) as client, dask.config.set({"dspectral.wait-warning": 0.3}):
-        gather = client.gather
-
-        async def stopped(futures, *, direct):
-            if direct:
-                await asyncio.Event().wait()
-            return await gather(futures, direct=direct)
-
-        monkeypatch.setattr(client, "gather", stopped)
-        (found,) = run_tasks(ones, [5], name="ones")
-    assert found.sum() == 5
-    assert len(asked) == 1
 
 
 @pytest.fixture(scope="module")

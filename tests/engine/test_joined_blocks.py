@@ -13,10 +13,10 @@ from scipy import sparse
 from dspectral import TruncatedSVD, checkpoints, open_store, summarize, write_counts
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct
-from dspectral.engine import event_listener, map_rows
+from dspectral.engine import map_rows
 from dspectral.engine.around import checkpoints as keeping
+from dspectral.engine.around.callbacks import PassStarted
 from dspectral.engine.around.context import ProcessMemory
-from dspectral.engine.around.events import PassStarted
 from dspectral.engine.around.memory import estimate_pass_memory, group_blocks
 from dspectral.engine.blocks import (
     BLOCK_BYTES,
@@ -25,6 +25,7 @@ from dspectral.engine.blocks import (
     group_blocks_by_size,
     set_block_nbytes,
 )
+from tests.engine.recording import Recorder
 
 N_COLUMNS, BLOCK_ROWS = 1500, 300
 SKETCH = partial(FrequentDirections.from_block, size=20, seed=1)
@@ -44,7 +45,7 @@ def store(tmp_path):
 
 def started(call):
     heard = []
-    with event_listener(lambda event: heard.append(event) if isinstance(event, PassStarted) else None):
+    with Recorder(lambda event: heard.append(event) if isinstance(event, PassStarted) else None):
         found = call()
     return found, heard
 

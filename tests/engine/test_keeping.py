@@ -31,12 +31,21 @@ from dspectral import (
     write_counts,
 )
 from dspectral.decomposition.moments import GramProduct, Moments
-from dspectral.engine import event_listener, run
+from dspectral.engine import run
 from dspectral.engine.around import checkpoints as keeping
+from dspectral.engine.around.callbacks import BlocksDone, PassStarted
 from dspectral.engine.around.checkpoints import CheckpointFolder, UnknownContentError, digest
-from dspectral.engine.around.events import BlocksDone, PassStarted
 from dspectral.summary_files import DAMAGE_ERRORS, decode_summary, encode_summary
-from tests.engine.hearing import BLOCK_ROWS, N_BLOCKS, N_COLUMNS, counts, kept_of, partials, result_and_heard
+from tests.engine.recording import (
+    BLOCK_ROWS,
+    N_BLOCKS,
+    N_COLUMNS,
+    Recorder,
+    counts,
+    fit_and_count,
+    list_checkpoints,
+    record,
+)
 
 ESTIMATORS = {
     "frequent_directions": SketchedPCA(3, solver="frequent_directions", sketch_size=8),
@@ -77,11 +86,11 @@ def make_unreadable(where, blocks):
 def test_a_kept_fit_has_the_same_bits_and_its_second_call_reads_no_block(name, place, store, tmp_path):
     folder = tmp_path / "kept" if place == "disk" else "memory://kept-parts"
     expected = bits(ESTIMATORS[name].fit(store))
-    first, passes = kept_of(lambda: ESTIMATORS[name].fit(store, checkpoints=folder))
+    first, passes = fit_and_count(lambda: ESTIMATORS[name].fit(store, checkpoints=folder))
     assert bits(first) == expected
     assert {n_kept for _, n_kept in passes} == {0}
     make_unreadable(store.location, store.blocks)
-    again, passes = kept_of(lambda: ESTIMATORS[name].fit(store, checkpoints=folder))
+    again, passes = fit_and_count(lambda: ESTIMATORS[name].fit(store, checkpoints=folder))
     assert bits(again) == expected
     assert all(n_blocks == n_kept == N_BLOCKS for n_blocks, n_kept in passes)
     assert clear_checkpoints(folder).n_files >= len(passes)
@@ -99,7 +108,7 @@ def test_rows_that_were_appended_cost_themselves_alone(fan_in, store, tmp_path, 
             grown = write_counts(counts(n_appended, seed=1), url, append=True, block_rows=BLOCK_ROWS)
             expected = fit(grown)
             make_unreadable(grown.location, store.blocks)
-            found, passes = kept_of(partial(fit, grown, checkpoints=tmp_path / "kept"))
+            found, passes = fit_and_count(partial(fit, grown, checkpoints=tmp_path / "kept"))
             assert passes == [(N_BLOCKS + n_appended, N_BLOCKS)]
             assert found.gram.tobytes() == expected.gram.tobytes()
 
@@ -107,19 +116,22 @@ def test_rows_that_were_appended_cost_themselves_alone(fan_in, store, tmp_path, 
 KILLED = """
     import os, signal, sys
     from dspectral import TruncatedSVD, open_store
-    from dspectral.engine import event_listener
+    from dspectral.engine import Callback
     from dspectral.engine.around import checkpoints as keeping
-    from dspectral.engine.around.events import BlocksDone, PassStarted
 
     keeping.MIN_COST_RATIO = 0.0
-    begun = []
 
-    def die(event):
-        begun.append(event) if isinstance(event, PassStarted) else None
-        if isinstance(event, BlocksDone) and len(begun) == 2 and event.n_blocks == 4:
-            os.kill(os.getpid(), signal.SIGKILL)
+    class Kill(Callback):
+        n_passes = 0
 
-    with event_listener(die):
+        def on_pass_started(self, event):
+            self.n_passes += 1
+
+        def on_blocks_done(self, event):
+            if self.n_passes == 2 and event.n_blocks == 4:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    with Kill():
         TruncatedSVD(3, solver="krylov", n_passes=3).fit(open_store(sys.argv[1]), checkpoints=sys.argv[2])
 """
 
@@ -130,7 +142,7 @@ def test_a_killed_client_goes_on_where_it_was_whatever_its_hashes(store, tmp_pat
     env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=env, check=False, capture_output=True, timeout=300)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    fitted, passes = kept_of(lambda: ESTIMATORS["krylov"].fit(store, checkpoints=tmp_path / "kept"))
+    fitted, passes = fit_and_count(lambda: ESTIMATORS["krylov"].fit(store, checkpoints=tmp_path / "kept"))
     assert bits(fitted) == bits(ESTIMATORS["krylov"].fit(store))
     assert passes[0] == (N_BLOCKS, N_BLOCKS)
     assert passes[1][1] >= 3  # the last of the four may have been told before it was written
@@ -147,7 +159,7 @@ def flip(path):
 def test_a_damaged_partial_is_made_again_and_said(damage, store, tmp_path, only_whole):
     fit = lambda: ESTIMATORS["krylov"].fit(store, checkpoints=tmp_path / "kept")  # noqa: E731
     expected = bits(fit())
-    first, second, *_ = partials(tmp_path / "kept")
+    first, second, *_ = list_checkpoints(tmp_path / "kept")
     if damage == "flip":
         flip(first)
     elif damage == "exchange":
@@ -155,7 +167,7 @@ def test_a_damaged_partial_is_made_again_and_said(damage, store, tmp_path, only_
     else:
         first.write_bytes(first.read_bytes()[:-9] if damage == "cut" else b"")
     with pytest.warns(UserWarning, match=rf"{first.parent.name}/{first.stem}"):
-        fitted, heard = result_and_heard(fit)
+        fitted, heard = record(fit)
     assert bits(fitted) == expected
     assert heard[-1].n_passes == 3  # an attempt that a damaged file ended is no pass
     assert bits(fit()) == expected  # it was written once more
@@ -163,7 +175,7 @@ def test_a_damaged_partial_is_made_again_and_said(damage, store, tmp_path, only_
 
 def test_what_differs_in_anything_that_matters_is_not_found(store, tmp_path, monkeypatch):
     def kept(X, estimator):
-        return kept_of(lambda: estimator.fit(X, checkpoints=tmp_path / "kept"))[1][0][1]
+        return fit_and_count(lambda: estimator.fit(X, checkpoints=tmp_path / "kept"))[1][0][1]
 
     known = SketchedPCA(3, solver="frequent_directions", sketch_size=8)
     kept(store, known)
@@ -216,10 +228,10 @@ def test_the_folder_comes_from_an_argument_a_context_or_the_configuration(store,
             fit()
             fit(checkpoints=str(tmp_path / "argument"))
             with checkpoints(None):
-                assert kept_of(fit)[1] == [(N_BLOCKS, 0)]
-            assert kept_of(fit)[1] == [(N_BLOCKS, N_BLOCKS)]
-    assert [len(partials(tmp_path / name)) for name in ("configured", "context", "argument")] == [1, 1, 1]
-    assert kept_of(fit)[1] == [(N_BLOCKS, 0)]
+                assert fit_and_count(fit)[1] == [(N_BLOCKS, 0)]
+            assert fit_and_count(fit)[1] == [(N_BLOCKS, N_BLOCKS)]
+    assert [len(list_checkpoints(tmp_path / name)) for name in ("configured", "context", "argument")] == [1, 1, 1]
+    assert fit_and_count(fit)[1] == [(N_BLOCKS, 0)]
     with (
         dask.config.set({"dspectral.checkpoints": 3}),
         pytest.raises(ValueError, match=r"dspectral.checkpoints.*3"),
@@ -231,7 +243,7 @@ def test_progress_begins_with_what_is_kept(store, tmp_path, everything):
     summarize(store, summarize_block=Moments.from_block, checkpoints=tmp_path / "kept")
     grown = write_counts(counts(2, seed=1), store.location.url, append=True, block_rows=BLOCK_ROWS)
     heard = []
-    with event_listener(heard.append):
+    with Recorder(heard.append):
         summarize(grown, summarize_block=Moments.from_block, checkpoints=tmp_path / "kept")
     began = next(event for event in heard if isinstance(event, PassStarted))
     done = [event for event in heard if isinstance(event, BlocksDone)]
@@ -246,7 +258,7 @@ def test_a_cluster_reads_and_writes_what_is_kept(store, tmp_path, everything):
     fit = partial(ESTIMATORS["frequent_directions"].fit, store, checkpoints=tmp_path / "kept")
     with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"):
         assert bits(fit()) == expected
-        for path in partials(tmp_path / "kept")[::2]:
+        for path in list_checkpoints(tmp_path / "kept")[::2]:
             path.unlink()
         assert bits(fit()) == expected
     assert bits(fit()) == expected
@@ -255,8 +267,8 @@ def test_a_cluster_reads_and_writes_what_is_kept(store, tmp_path, everything):
 def test_forget_removes_partials_and_nothing_else(store, tmp_path):
     folder = tmp_path / "kept"
     ESTIMATORS["krylov"].fit(store, checkpoints=folder)
-    sizes = [path.stat().st_size for path in partials(folder)]
-    partials(folder)[0].with_name(f"{'0' * 32}.npz.{'1' * 32}.tmp").write_bytes(b"half")
+    sizes = [path.stat().st_size for path in list_checkpoints(folder)]
+    list_checkpoints(folder)[0].with_name(f"{'0' * 32}.npz.{'1' * 32}.tmp").write_bytes(b"half")
     (folder / "letter.npz").write_text("mine")
     assert len(sizes) >= 3  # the last of each pass, and what took long enough to be worth the time
     assert clear_checkpoints(folder) == (len(sizes), sum(sizes) + 4)
@@ -279,17 +291,17 @@ def test_arrays_in_memory_are_known_by_their_content(tmp_path):
     for rows in (X, sparse.csr_array(X), da.from_array(X.copy(), chunks=(BLOCK_ROWS, -1))):
         for n_kept in (0, None):
             of = partial(GramProduct.from_block, factor=product.copy())
-            _, [(n_blocks, found)] = kept_of(partial(summarize, rows, summarize_block=of, checkpoints=tmp_path))
+            _, [(n_blocks, found)] = fit_and_count(partial(summarize, rows, summarize_block=of, checkpoints=tmp_path))
             assert found == (n_blocks if n_kept is None else 0)
     X[0, 0] += 1
-    assert kept_of(lambda: summarize(X, summarize_block=Moments.from_block, checkpoints=tmp_path))[1][0][1] == 0
+    assert fit_and_count(lambda: summarize(X, summarize_block=Moments.from_block, checkpoints=tmp_path))[1][0][1] == 0
 
 
 def test_builds_keep_nothing_since_they_go_on_by_themselves(tmp_path):
     texts = dask.bag.from_sequence(["aa bb cc", "cc dd"] * 20, npartitions=2)
     with checkpoints(tmp_path / "kept"):  # counting the texts of a bag is a pass, of content that is not known
         assert build_store(texts, str(tmp_path / "a")).n_rows == 40
-    assert partials(tmp_path / "kept") == []
+    assert list_checkpoints(tmp_path / "kept") == []
 
 
 def same(a, b):

@@ -11,9 +11,10 @@ from distributed import Client
 
 import dspectral
 from dspectral import configuration
-from dspectral.engine import event_listener, run_tasks
+from dspectral.engine import run_tasks
 from dspectral.engine.around import retries
-from dspectral.engine.around.events import TaskRetried
+from dspectral.engine.around.callbacks import TaskRetried
+from tests.engine.recording import Recorder
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +90,7 @@ def test_pauses_grow_attempts_are_told_and_the_last_error_says_how_often_it_was_
     heard = []
     with (
         dask.config.set({"dspectral.retries": 3}),
-        event_listener(heard.append),
+        Recorder(heard.append),
         pytest.raises(TimeoutError, match="3") as raised,
     ):
         retries.retry(read, description="reading a block")
@@ -152,7 +153,7 @@ def rows():
 def test_blocks_whose_first_reading_fails_are_read_again_and_told(scheduler, rows, tmp_path):
     flaky = rows.map_blocks(flaky_block, folder=tmp_path, error=TimeoutError("slow\nstorage"), dtype=float)
     heard = []
-    with dask.config.set(scheduler=scheduler), event_listener(heard.append):
+    with dask.config.set(scheduler=scheduler), Recorder(heard.append):
         model = fitted(flaky)
     assert np.array_equal(model.components_, fitted(rows).components_)
     told = [event for event in heard if isinstance(event, TaskRetried)]
@@ -172,7 +173,7 @@ def test_workers_tell_of_what_they_tried_again_and_keep_to_the_number_of_the_cli
     heard = []
     with (
         Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"),
-        event_listener(heard.append),
+        Recorder(heard.append),
     ):
         model = fitted(flaky)
         with dask.config.set({"dspectral.retries": 0}), pytest.raises(OSError, match="again"):

@@ -8,11 +8,12 @@ import pytest
 from scipy import sparse
 
 from dspectral import SketchedPCA, TruncatedSVD, build_corpus, build_store, plan, write_counts
-from dspectral.engine.around import dry_run, events
+from dspectral.engine.around import callbacks as events
+from dspectral.engine.around import dry_run
 from dspectral.engine.around.context import ProcessMemory, override_context
 from dspectral.engine.around.memory import LIBRARY_BYTES
 from tests.engine.blocks import normal_rows
-from tests.engine.hearing import heard_of, of_kind
+from tests.engine.recording import record_events
 from tests.temporary import nothing_left
 
 
@@ -35,7 +36,7 @@ def test_a_plan_says_passes_tasks_bytes_and_memory_as_the_fit_then_has_them(stor
     with nothing_left(tmp_path / "temporary"):
         found = svd.plan(store, workers=2, memory_limit="2 GB")
     assert not hasattr(svd, "components_")
-    passes = of_kind(heard_of(lambda: svd.fit(store)), events.PassStarted)
+    passes = record_events(lambda: svd.fit(store), events.PassStarted)
     assert found.n_passes == len(passes)
     assert found.n_tasks == passes[0].n_blocks + passes[0].n_merges
     assert (found.n_blocks, found.bytes_read, found.phase) == (8, store.n_bytes, passes[0].name)
@@ -48,7 +49,7 @@ def test_a_plan_says_passes_tasks_bytes_and_memory_as_the_fit_then_has_them(stor
 
 def test_a_plan_is_read_by_persons_and_programs(store):
     plans = []
-    assert heard_of(lambda: plans.append(SketchedPCA(3).plan(store))) == []  # no event tells of it
+    assert record_events(lambda: plans.append(SketchedPCA(3).plan(store))) == []  # no event tells of it
     (found,) = plans
     assert "SketchedPCA" in str(found) == repr(found)
     content = found.as_dict()

@@ -7,15 +7,15 @@ import fsspec
 import numpy as np
 import pytest
 
-from dspectral.engine import event_listener
 from dspectral.engine.around import retries
-from dspectral.engine.around.events import TaskRetried
+from dspectral.engine.around.callbacks import TaskRetried
 from dspectral.store.counts import open_store
 from dspectral.store.from_text.build import build_store
 from dspectral.store.from_text.corpus_build import build_corpus
 from dspectral.store.location import Location, StoreError
 from dspectral.store.matrix import write_counts
 from dspectral.text.hashing import HashingSettings
+from tests.engine.recording import Recorder
 from tests.store.flaky import FlakyFileSystem
 from tests.strategies import zipf_counts
 
@@ -50,7 +50,7 @@ def test_stores_on_flaky_storage_are_what_they_are_on_a_good_one(tmp_path):
     corpus = build_corpus("flaky://text.txt", str(tmp_path / "corpus"), block_bytes=900)
     FlakyFileSystem.reset(seed=1, fails=0.1)
     heard = []
-    with event_listener(heard.append):
+    with Recorder(heard.append):
         stores = [build_store("flaky://text.txt", "flaky://text", hashing=SMALL, block_bytes=500)]
         stores.append(write_counts(counts, "flaky://counts", block_rows=10))
         stores.append(write_counts(counts, "flaky://counts", block_rows=10, append=True))

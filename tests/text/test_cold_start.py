@@ -19,8 +19,7 @@ PROGRAM = """
 import json, sys
 import numba.core.event as of_numba
 import dspectral
-from dspectral.engine import event_listener
-from dspectral.engine.around import events
+from dspectral._compiled import LISTENERS
 
 class Counter(of_numba.Listener):
     names = []
@@ -30,12 +29,10 @@ class Counter(of_numba.Listener):
         pass
 
 of_numba.register("numba:compile", Counter())
-heard = []
-with event_listener(heard.append):
-    dspectral.build_store(sys.argv[1], sys.argv[2])
-told = [event.loop for event in heard if isinstance(event, events.CompilationStarted)]
-done = [event.loop for event in heard if isinstance(event, events.CompilationEnded)]
-print(json.dumps({"told": told, "done": done, "compiled": Counter.names}))
+started, ended = [], []
+LISTENERS.append(lambda loop, _module, seconds: (started if seconds is None else ended).append(loop))
+dspectral.build_store(sys.argv[1], sys.argv[2])
+print(json.dumps({"told": started, "done": ended, "compiled": Counter.names}))
 """
 LOOPS = {
     *("_tokenize", "_tokenize_one", "decode", "encode"),

@@ -13,8 +13,9 @@ import pytest
 from distributed import LocalCluster, get_worker
 
 from dspectral import TruncatedSVD
-from dspectral.engine import event_listener, run_tasks
-from dspectral.engine.around.events import PassStarted
+from dspectral.engine import run_tasks
+from dspectral.engine.around.callbacks import PassStarted
+from tests.engine.recording import Recorder
 from tests.schedulers import forked_workers
 from workflows._form import form, schedulers
 from workflows._form.plots import new_plot
@@ -242,7 +243,7 @@ def test_keep_is_in_force_while_a_program_runs_and_is_offered_by_those_that_fit(
     kept = tmp_path / "kept"
     for n_found in (0, 1):
         heard = []
-        with form.run(arguments(tmp_path / "out", "--keep", str(kept))) as run, event_listener(heard.append):
+        with form.run(arguments(tmp_path / "out", "--keep", str(kept))) as run, Recorder(heard.append):
             TruncatedSVD(1).fit(np.eye(3))
             fill(run)
         assert [event.n_kept for event in heard if isinstance(event, PassStarted)] == [n_found]

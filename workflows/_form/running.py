@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,7 +16,7 @@ import dask
 from distributed import Client, KilledWorker
 
 from dspectral import ClusterError, RunPlan, checkpoints
-from dspectral.engine import event_listener, intercept_fits, plan
+from dspectral.engine import Callback, intercept_fits, plan
 from dspectral.store import redact_urls
 from dspectral.watch import Progress
 
@@ -116,13 +115,13 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
         with (
             scheduler(arguments) as client,
             Progress(quiet_seconds=QUIET_SECONDS, keep_summaries=False) as progress,
-            event_listener(partial(_count_again, counts=(again := {"retries": 0, "tasks_redone": 0})), everywhere=True),
+            _RepeatCounter() as counter,
             _kept(arguments),
         ):
             result = Run(arguments, client, progress)
             with result.meter.measure() as used:
                 yield result
-            result.report.used = _used(result, used) | again
+            result.report.used = _used(result, used) | counter.counts
         _write(result, folder)
         publish(folder, arguments.out)
     if rows := result.report.table or result.report.rows:
@@ -158,13 +157,23 @@ def _one_sentence(arguments: argparse.Namespace) -> Iterator[None]:
         raise SystemExit(2) from None
 
 
-def _count_again(event: Any, *, counts: dict[str, int]) -> None:
+class _RepeatCounter(Callback):
     """Count retries and recomputed tasks."""
-    kind = type(event).__name__
-    if kind == "TaskRetried":
-        counts["retries"] += 1
-    elif kind == "TasksRecomputed":
-        counts["tasks_redone"] += event.n_tasks
+
+    def __init__(self) -> None:
+        self._n_retries = 0
+        self._n_repeated: dict[str, int] = {}
+
+    def on_task_retried(self, _event: Any) -> None:
+        self._n_retries += 1
+
+    def on_blocks_done(self, event: Any) -> None:
+        self._n_repeated[event.run] = event.n_repeated
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Fields of the report."""
+        return {"retries": self._n_retries, "tasks_redone": sum(self._n_repeated.values())}
 
 
 def _used(result: Run, used: Used) -> dict[str, Any]:

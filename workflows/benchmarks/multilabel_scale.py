@@ -21,7 +21,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 from dspectral import MomentMultiLabelClassifier, open_store, write_counts
 from dspectral.datasets import labeled_counts
-from dspectral.engine import event_listener
+from dspectral.engine import Callback
 from dspectral.methods.multilabel import MultiLabelRecipe, word_rows
 from dspectral.metrics import document_auc, ndcg_at, precision_at
 from dspectral.store import CountStore
@@ -52,6 +52,17 @@ SHAPES = {
     "million": Shape(5_000_000, 700_000, 300_000, 60.0, 4.0),
     "small": Shape(4_000, 3_000, 200, 30.0, 4.0),
 }
+
+
+class PassTimer(Callback):
+    """Callback that records the seconds of each pass."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def on_pass_ended(self, event: Any) -> None:
+        """Record a pass."""
+        self.seconds.append(event.seconds)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -132,11 +143,9 @@ def learn_part(
         random_state=arguments.seed,
         **given,
     )
-    events: list[Any] = []
-    with event_listener(events.append):
+    with PassTimer() as timer:
         used = run.fit(f"learn from {part}/8", model, documents)
-    timed = [one.seconds for one in events if type(one).__name__ == "PassEnded"]
-    passes = {f"{name}_pass": seconds for name, seconds in zip(PASSES, timed, strict=False)}
+    passes = {f"{name}_pass": seconds for name, seconds in zip(PASSES, timer.seconds, strict=False)}
     seconds = {f"{name}_seconds": value for name, value in passes.items()}
     values = seconds | _scores(model.decision_function, held_out)
     _report(run, "moments", used, values, documents=documents.n_rows, passes=model.n_passes_)

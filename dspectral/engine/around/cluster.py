@@ -7,14 +7,12 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from socket import gethostname
 from typing import Any
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from dspectral.configuration import get_wait_warning, requires_same_bits
-from dspectral.engine.around.events import LOGGER, Client, Scheduler
+from dspectral.engine.around.callbacks import LOGGER, Client, Scheduler
 from dspectral.engine.graph import Graph, Key, guard_tasks
 from dspectral.linalg.blas import numeric_environment
 
@@ -68,18 +66,14 @@ def get_live_workers(dask_scheduler: Scheduler) -> list[str]:
 
 @dataclass
 class _WorkerEnvironments:
-    """Host and numeric environment of each worker of a client, time of the last request, and last warning."""
+    """Numeric environment of each worker of a client, time of the last request, and last warning."""
 
-    workers: dict[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
+    workers: dict[str, Mapping[str, str]] = field(default_factory=dict)
     time: float = -COMPARISON_SECONDS
     warning: str = ""
 
 
 _ENVIRONMENTS: "WeakKeyDictionary[Client, _WorkerEnvironments]" = WeakKeyDictionary()
-
-
-def _get_host_and_environment() -> tuple[str, dict[str, str]]:
-    return gethostname(), numeric_environment()
 
 
 def require_same_bits(graph: Graph) -> Graph:
@@ -109,9 +103,7 @@ def compare_machines(client: Client) -> None:
     addresses = set(try_query(client, client.run_on_scheduler, get_live_workers) or ())
     cached.time = time.monotonic()
     if new_addresses := sorted(addresses - cached.workers.keys()):
-        answers = (
-            try_query(client, client.run, _get_host_and_environment, workers=new_addresses, on_error="return") or {}
-        )
+        answers = try_query(client, client.run, numeric_environment, workers=new_addresses, on_error="return") or {}
         failed = {address: error for address, error in answers.items() if isinstance(error, ImportError)}
         if failed:
             error = next(iter(failed.values()))
@@ -119,12 +111,9 @@ def compare_machines(client: Client) -> None:
                 f"{join_first(sorted(failed))} cannot import {error.name or 'a package'} ({error}): install "
                 "dspectral in the same version as here on every worker"
             ) from error
-        cached.workers |= {address: answer for address, answer in answers.items() if isinstance(answer, tuple)}
+        cached.workers |= {address: answer for address, answer in answers.items() if isinstance(answer, dict)}
     cached.workers = {address: cached.workers[address] for address in addresses & cached.workers.keys()}
-    differences = describe_differences(
-        {"this process": numeric_environment()}
-        | {address: environment for address, (_, environment) in cached.workers.items()}
-    )
+    differences = describe_differences({"this process": numeric_environment(), **cached.workers})
     if differences and strict:
         raise ClusterError(
             f"dspectral.same-bits is true, but machines differ: {differences}; use machines of one kind, set "
@@ -137,18 +126,12 @@ def compare_machines(client: Client) -> None:
     cached.warning = differences
 
 
-def has_only_local_workers(client: Client) -> bool:
-    """Report whether all workers of a cluster ran on this machine at the last comparison."""
-    workers = _ENVIRONMENTS.setdefault(client, _WorkerEnvironments()).workers
-    return bool(workers) and all(is_local_worker(address, host) for address, (host, _) in workers.items())
-
-
 def get_machine_kinds(client: Client | None) -> list[str]:
     """Return the known numeric environments of the processes that compute, as texts."""
     if client is not None:
         compare_machines(client)
     workers = _ENVIRONMENTS[client].workers if client in _ENVIRONMENTS else {}
-    return sorted({str(environment) for _host, environment in workers.values()} or {str(numeric_environment())})
+    return sorted(set(map(str, workers.values())) or {str(numeric_environment())})
 
 
 def assign_workers(client: Client, leaves: Sequence[Key]) -> dict[Key, str]:
@@ -159,14 +142,6 @@ def assign_workers(client: Client, leaves: Sequence[Key]) -> dict[Key, str]:
     n_threads = try_query(client, client.nthreads) or {}
     slots = [address for address in sorted(n_threads) for _ in range(n_threads[address])]
     return {leaf: slots[i * len(slots) // len(leaves)] for i, leaf in enumerate(leaves) if len(n_threads) > 1}
-
-
-def is_local_worker(address: str, host: str) -> bool:
-    """Report whether a worker runs on this machine: same host name and a loopback address, which excludes tunnels."""
-    try:
-        return host == gethostname() and ip_address(urlsplit(address).hostname or "").is_loopback
-    except ValueError:  # a host name, or no host
-        return False
 
 
 def describe_differences(machines: Mapping[str, Mapping[str, str]]) -> str:

@@ -1,4 +1,4 @@
-"""The context of a thread's computations: current fit, checkpoint folder, memory, listeners and client."""
+"""The context of a thread's computations: current fit, checkpoint folder, memory and client."""
 
 import logging
 import sys
@@ -13,16 +13,19 @@ from tempfile import mkdtemp
 from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
-from dspectral.engine.around import events
-from dspectral.engine.around.events import (
-    BlocksDone,
-    CertificateComputed,
+from dspectral.engine.around.callbacks import (
+    CALLBACKS,
+    LOGGER,
+    TOPIC,
+    Callback,
     Client,
     Event,
     FitEnded,
-    FitStarted,
-    Listener,
+    PassEnded,
+    PassStarted,
+    call_hooks,
 )
+from dspectral.engine.around.cluster import try_query
 from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.paths import ResolvedURL, resolve_url
 from dspectral.types import CheckpointPath
@@ -35,14 +38,23 @@ _CONFIGURED: ResolvedURL = ("", ())
 
 @dataclass(eq=False)
 class Fit:
-    """A running fit or build. `counts`: whether work that starts now counts as a pass; None leaves it to the caller."""
+    """A running fit or build.
+
+    `parent`: fit around it; `counts`: whether work that starts now counts as a pass; None leaves it to the caller.
+    """
 
     name: str
     n_passes: int | None = None
     owner: object = None
+    parent: "Fit | None" = None
     n_started: int = 0
     counts: bool | None = None
     token: str = field(default_factory=lambda: uuid4().hex)
+
+    @property
+    def path(self) -> "list[Fit]":
+        """All fits around it and itself, outermost first."""
+        return [*(self.parent.path if self.parent else ()), self]
 
     def is_counted(self, *, is_pass: bool) -> bool:
         """Report whether work that starts now counts as a pass of this fit."""
@@ -72,38 +84,15 @@ class RunContext:
     """Context of the computations of a thread.
 
     `fit`: innermost running fit; `cache`: folder of checkpoints; `memory`: memory to plan for, in place of the actual
-    one; `listeners`: listeners of this thread; `planner`: called in place of fits and builds; `dry_run`: temporary
+    one; `planner`: called in place of fits and builds; `dry_run`: temporary
     folder for the files of a dry run.
     """
 
     fit: Fit | None = None
     cache: ResolvedURL | None = _CONFIGURED
     memory: ProcessMemory | None = None
-    listeners: tuple[Listener, ...] = ()
     planner: Planner | None = None
     dry_run: str | None = None
-
-    @property
-    def counts_blocks(self) -> bool:
-        """Whether finished blocks are counted, for a listener or for the log."""
-        return bool(self.listeners or events.GLOBAL_LISTENERS) or events.LOGGER.isEnabledFor(logging.DEBUG)
-
-    @property
-    def has_listeners(self) -> bool:
-        """Whether this process has listeners, or a dashboard is configured."""
-        import dask  # noqa: PLC0415  slow to import
-
-        is_shown = dask.config.get("dspectral.dashboard", default=False)
-        return bool(self.listeners or events.GLOBAL_LISTENERS or is_shown)
-
-    def emit(self, event: Event, client: Client | None = None) -> None:
-        """Pass an event to the log, the listeners of this thread and the scheduler of a client."""
-        listeners = (*self.listeners, *events.GLOBAL_LISTENERS)
-        if listeners or events.LOGGER.isEnabledFor(logging.INFO):
-            events.log_and_notify(event, listeners)
-        # BlocksDone is not sent: the scheduler counts its own tasks.
-        if client is not None and self.has_listeners and not isinstance(event, BlocksDone):
-            events.send_message(client, events.to_message(event))
 
 
 _CONTEXT: ContextVar[RunContext] = ContextVar("context", default=RunContext())  # noqa: B039  it is frozen
@@ -148,49 +137,67 @@ def override_context(**changes: Any) -> Iterator[RunContext]:
         _CONTEXT.set(replace(_CONTEXT.get(), **{name: getattr(before, name) for name in changes}))
 
 
-@contextmanager
-def event_listener(listener: Listener, *, everywhere: bool = False) -> Iterator[None]:
-    """Call a function with every event for the duration of a ``with`` block.
+class _DashboardSender(Callback):
+    """Send what happens on a cluster to the dashboard page on its scheduler, in order."""
 
-    >>> import numpy as np
-    >>> from dspectral import TruncatedSVD
-    >>> events = []
-    >>> with event_listener(events.append):
-    ...     model = TruncatedSVD(2).fit(np.eye(3))
-    >>> [type(event).__name__ for event in events]
-    ['FitStarted', 'PassStarted', 'BlocksDone', 'PassEnded', 'CertificateComputed', 'FitEnded']
-    >>> print(events[1])
-    TruncatedSVD: sketch, pass 1 of 1, 1 blocks, 3 rows
-    """
-    listeners = current_context().listeners
-    context = nullcontext() if everywhere else override_context(listeners=(*listeners, listener))
-    with events.register_listener(listener, everywhere=everywhere), context:
-        yield
+    def _send(self, event: Event) -> None:
+        client = current_client()
+        if client is not None:
+            message = {"event": type(event).__name__, **event._asdict()}
+            try_query(client, client.scheduler.log_event, topic=TOPIC, msg=message)
+
+    def on_pass_started(self, event: PassStarted) -> None:
+        if event.on_cluster:
+            self._send(event)
+
+    def on_pass_ended(self, event: PassEnded) -> None:
+        if event.on_cluster:
+            self._send(event)
+
+    on_blocks_done = on_fit_ended = _send
+
+
+_DASHBOARD = (_DashboardSender(),)
+
+
+def get_callbacks() -> tuple[Callback, ...]:
+    """Return the active callbacks, with that of the dashboard if ``dspectral.dashboard`` is true."""
+    import dask  # noqa: PLC0415  slow to import
+
+    return (*CALLBACKS, *(_DASHBOARD if dask.config.get("dspectral.dashboard", default=False) else ()))
+
+
+def is_watched() -> bool:
+    """Report whether finished blocks are counted, for a callback or for the log."""
+    return bool(get_callbacks()) or LOGGER.isEnabledFor(logging.DEBUG)
+
+
+def emit(event: Event) -> None:
+    """Log an event, and call its hook of each active callback."""
+    call_hooks(event, get_callbacks())
 
 
 @contextmanager
 def fit_context(name: str, n_passes: int | None = None, owner: object = None) -> Iterator[Fit]:
-    """Emit the start and end of a fit, count its passes, and limit BLAS to one thread for reproducible bits."""
-    context, fit = current_context(), Fit(name, n_passes, owner)
-    client = current_client() if context.has_listeners else None
-    context.emit(FitStarted(fit.token, name, context.fit.token if context.fit else "", n_passes), client)
-    start, error = time.perf_counter(), ""
+    """Emit the end of a fit, count its passes, and limit BLAS to one thread for reproducible bits."""
+    parent = current_context().fit
+    fit = Fit(name, n_passes, owner, parent)
+    start, error, bound = time.perf_counter(), "", None
     try:
         with override_context(fit=fit), blas_in_one_thread():
             yield fit
         certificate = getattr(owner, "certificate_", None)
-        if certificate is not None:
-            bounds = float(certificate.absolute), float(certificate.relative)
-            context.emit(CertificateComputed(fit.token, name, *bounds), client)
+        bound = None if certificate is None else float(certificate.relative)
     except BaseException as raised:
         error = type(raised).__name__
         raise
     finally:
-        context.emit(FitEnded(fit.token, name, fit.n_started, time.perf_counter() - start, error), client)
+        seconds = time.perf_counter() - start
+        emit(FitEnded(fit.token, name, parent.token if parent else "", fit.n_started, seconds, error, bound))
 
 
 def tracked_fit(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a ``fit`` or a builder: emit events, count passes, and consume the argument ``checkpoints``."""
+    """Decorate a ``fit`` or a builder: call hooks, count passes, and consume the argument ``checkpoints``."""
     is_method = "." in function.__qualname__.rpartition("<locals>.")[2]
 
     @wraps(function)

@@ -12,8 +12,8 @@ from typing import Any
 from dask.delayed import Delayed
 
 from dspectral.configuration import parse_size
+from dspectral.engine.around.callbacks import PassStarted
 from dspectral.engine.around.context import Fit, ProcessMemory, StopAtFirstPass, current_client, override_context
-from dspectral.engine.around.events import PassStarted
 from dspectral.engine.around.memory import (
     LIBRARY_BYTES,
     InsufficientMemoryError,

@@ -16,9 +16,9 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral.configuration import get_explicit_memory_limit, get_fan_in, parse_size, tree_depth
+from dspectral.engine.around.callbacks import Client, Scheduler
 from dspectral.engine.around.cluster import try_query
 from dspectral.engine.around.context import ProcessMemory, current_client, current_context
-from dspectral.engine.around.events import Client, Scheduler
 from dspectral.engine.blocks import (
     IN_MEMORY,
     Stream,

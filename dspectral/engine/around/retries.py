@@ -6,10 +6,11 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, TypeVar
 
 from dspectral.configuration import get_n_retries
-from dspectral.engine.around.events import TaskRetried, emit_to_all, get_current_worker
+from dspectral.engine.around.callbacks import TASK_SHARES, TaskRetried, emit_retry, get_current_worker
 from dspectral.engine.graph import Graph, SharedFunction, guard_tasks
 from dspectral.linalg.blas import blas_in_one_thread, copy_unaligned
 
@@ -79,7 +80,7 @@ def call_with_retries(
                     error.add_note(f"failed in each of {attempt} attempts")
                 raise
             message = " ".join(str(error).split()) or type(error).__name__
-        emit_to_all(TaskRetried(description, attempt, pause, message))
+        emit_retry(TaskRetried(description, attempt, pause, message))
         time.sleep(pause)
         attempt, pause = attempt + 1, pause * PAUSE_FACTOR
 
@@ -134,3 +135,5 @@ def run_single_threaded(shared: SharedFunction, *arguments: Any) -> Any:
         if error.filename is None or get_current_worker() is None:
             raise
         raise missing_on_worker_error(os.fsdecode(error.filename)) from error
+    finally:
+        TASK_SHARES.pop(get_ident(), None)

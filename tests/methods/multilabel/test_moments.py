@@ -10,12 +10,12 @@ from scipy import sparse
 from dspectral import summarize, write_counts
 from dspectral.datasets import labeled_counts
 from dspectral.decomposition.moments import GramProduct
-from dspectral.engine import event_listener
-from dspectral.engine.around.events import PassStarted
+from dspectral.engine.around.callbacks import PassStarted
 from dspectral.engine.summary import BlockSize, get_memory_estimate, get_nbytes
 from dspectral.linalg.tensors import symmetric_tensor_from_pairs
 from dspectral.methods.multilabel.passes import nystrom_eigenpairs
 from dspectral.methods.multilabel.summaries import FirstMoments, SecondMoments
+from tests.engine.recording import Recorder
 
 
 def documents(rng, n, d=7, n_labels=4):
@@ -81,7 +81,7 @@ def test_the_first_pass_joins_small_blocks_and_finds_the_same(tmp_path):
     assert need.block == 2 * (alone.sketch.product.nbytes + alone.label_range.nbytes)
     assert need.work >= need.summary == get_nbytes(alone._replace(sample=None))
     heard = []
-    with event_listener(lambda event: heard.append(event) if isinstance(event, PassStarted) else None):
+    with Recorder(lambda event: heard.append(event) if isinstance(event, PassStarted) else None):
         joined = summarize(store, store.labels, summarize_block=of)
         each = summarize(store.counts.blocks[:], store.labels.blocks[:], summarize_block=of)
     (few, _) = heard
