@@ -1,7 +1,5 @@
 """Bad inputs of a seed: ``python -m tests.bad_inputs 3000`` tries more of them."""
 
-import gzip
-
 import dask.array as da
 import numpy as np
 import pytest
@@ -22,10 +20,8 @@ from dspectral import (
     WordEmbedding,
     WordVectorRepresentation,
     build_store,
-    metrics,
 )
 from dspectral.inputs.labels import as_label_matrix, encode_classes
-from dspectral.io import build_labeled_store, read_conll
 from tests.bad_inputs import faults, outcome
 
 EMPTY = sparse.csr_array((0, 0))
@@ -84,16 +80,6 @@ LABELS = np.arange(12) % 2
         (lambda: encode_classes([[1, 2], [3]], 2), "rows"),
         (lambda: as_label_matrix([[1, 2], [3]]), "rows"),
         (lambda: encode_classes(np.zeros((2, 0)), 2), "column"),
-        (lambda: metrics.precision_at(np.eye(2), np.eye(2), "x"), "k.*'x'"),
-        (lambda: metrics.precision_at({}, np.eye(2), 1), "scores.*dict"),
-        (lambda: metrics.propensity_precision_at(np.eye(2), np.eye(2), 1, [1.0]), "propensities.*1"),
-        (lambda: metrics.label_propensities([np.nan], 3), "label_totals.*NaN"),
-        (lambda: metrics.many_to_one([[1]], [1]), r"true.*\[1\]"),
-        (lambda: metrics.frame_accuracy([1], [1]), r"true\[0\].*int"),
-        (lambda: metrics.average_mutual_information(None), "counts.*NoneType"),
-        (lambda: metrics.average_mutual_information([[-1.0]]), "counts.*number"),
-        (lambda: metrics.word_similarity(["a"], [[1.0]], [("a", "a")]), r"pairs\[0\]="),
-        (lambda: metrics.analogy_accuracy(["a"], [[1.0]], [[1, 2]]), r"questions\[0\]="),
     ],
 )  # fmt: skip
 def test_what_bad_inputs_found_is_said_in_one_sentence(call, said):
@@ -101,18 +87,3 @@ def test_what_bad_inputs_found_is_said_in_one_sentence(call, said):
     assert found.fault is None
     with pytest.raises((ValueError, TypeError), match=said):
         raise found.error
-
-
-def test_scores_of_bools_are_ranked_as_numbers():
-    scores, truth = np.array([[True, False, True]]), np.array([[0, 1, 1]])
-    assert metrics.precision_at(scores, truth, 2).tolist() == [0.5]
-
-
-def test_damaged_and_empty_files_are_named(tmp_path):
-    path = tmp_path / "a.conll.gz"
-    path.write_bytes(gzip.compress(b"ok\tN\n" * 4000 + b"\xff\tN\n" * 4000)[:-20])
-    with pytest.raises(ValueError, match=r"a.conll.gz"):
-        read_conll(str(path))
-    (tmp_path / "a.svm").write_text("0,1\n")
-    with pytest.raises(ValueError, match=r"n_columns.*0.*a.svm"):
-        build_labeled_store(str(tmp_path / "a.svm"), str(tmp_path / "s"), format="svmlight")

@@ -1,12 +1,8 @@
 """Errors of NumPy that a user has asked for (``np.seterr(all="raise")``) end no estimator."""
 
-import warnings
-
 import dask
-import dask.array as da
 import numpy as np
 import pytest
-from scipy import sparse
 
 from tests.contracts import CASES
 from tests.test_contracts import as_array
@@ -43,17 +39,3 @@ def assert_same_with_errors_raised(name, X, y):
 @pytest.mark.parametrize("name", CASES)
 def test_every_estimator_fits_and_predicts_where_numpy_raises(name):
     assert_same_with_errors_raised(name, *CASES[name].data())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize(("scale", "dtype"), [(1e-200, "d"), (1e-307, "d"), (1e-30, "f"), (1e-38, "f")])
-@pytest.mark.parametrize("lazy", [False, True])
-def test_values_whose_squares_underflow_end_no_estimator_of_rows(name, scale, dtype, lazy):
-    X, y = CASES[name].data()
-    X = (X * scale).astype(dtype)
-    if lazy and name != "VectorQuantizer":
-        X = da.from_array(X.toarray() if sparse.issparse(X) else X, chunks=(12, -1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of rows below rounding
-        assert_same_with_errors_raised(name, X, y)

@@ -97,13 +97,6 @@ def test_what_is_no_path_is_refused(wrong):
             door(wrong)
 
 
-def test_a_name_that_is_no_home_stays(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("~nobody-of-this-name.txt").write_text("red wine\n")
-    assert dspectral.TextFiles("~nobody-of-this-name.txt").n_documents == 1
-    assert expand_path("memory://~/x") == "memory://~/x"
-
-
 def test_programs_write_into_a_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert local_path("~/out") == tmp_path / "out"

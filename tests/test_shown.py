@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import dspectral
-from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.store import StoreError
 from tests.contracts import CASES
 
@@ -39,12 +38,6 @@ def test_a_store_shows_its_sizes_and_says_nothing_that_it_must_read(opened):
     assert "@nowhere/x" in shown
     assert "secret" not in shown
     assert len(shown) < 200
-
-
-def test_a_sketch_shows_its_size_and_not_its_numbers():
-    value = FrequentDirections.from_block(np.eye(5), size=3)
-    assert repr(value).startswith("FrequentDirections(")
-    assert "array" not in repr(value)
 
 
 @pytest.mark.parametrize("name", sorted(CASES))

@@ -95,7 +95,7 @@ def validate_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
 def _describe_invalid_columns(X: Any) -> str:
     """Return a description of the columns of a DataFrame that are missing values, dates or not numeric."""
     wrong = []
-    for name in X.columns if hasattr(X, "dtypes") and hasattr(X, "shape") else ():
+    for name in X.columns if hasattr(X, "dtypes") and hasattr(X, "columns") else ():
         values = np.asarray(X[name])
         # Compared as strings: NaN and NaT are not equal to themselves, and comparing NA raises an error.
         missing = sum(value is None or str(value) in ("nan", "NaT", "<NA>") for value in values.tolist())

@@ -121,24 +121,6 @@ def test_text_that_looks_like_a_page_stays_text(tmp_path):
     assert "49" not in page.data["words"]
 
 
-@pytest.mark.slow
-def test_the_same_text_and_seed_give_the_same_findings(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("\n".join(two_subjects()), encoding="utf-8")
-    pages = []
-    for _ in range(2):
-        made = dspectral.explore(str(path), sizes=SMALL, seed=3, block_bytes=4_000)
-        made.seconds, made.stages, made.peak_memory_bytes = 0.0, [], 0
-        pages.append(Page(made.html()))
-    first, second = ({k: v for k, v in page.data.items() if k != "plots"} for page in pages)
-    assert first == second
-    assert pages[0].text == pages[1].text
-    places = [re.findall(r'"(?:x|y)",(\{.*?\})', json.dumps(page.data["plots"]["map"])) for page in pages]
-    assert places[0] == places[1]
-    other = dspectral.explore(str(path), sizes=SMALL, seed=4, block_bytes=4_000)
-    assert other.documents.sample != first["sample"]
-
-
 @pytest.mark.parametrize(
     ("texts", "left_out"),
     [
@@ -163,15 +145,6 @@ def test_strings_that_are_no_language_are_counted_and_left_out(found):
     made = dspectral.explore(texts=texts, sizes=SMALL)
     assert made.missing["strings"].startswith("120 strings")
     assert [topic.words for topic in made.topics] == [topic.words for topic in found.topics]
-
-
-@pytest.mark.filterwarnings("ignore:n_components is")
-def test_words_that_do_not_repeat_are_told():
-    texts = [f"{chr(0x4E00 + 7 * i % 900)}{chr(0x4E00 + i % 41)}{i % 50}\u4e00\u4e8c" for i in range(1200)]
-    with pytest.warns(UserWarning, match="--analyzer char"):
-        made = dspectral.explore(texts=texts, sizes=SMALL)
-    assert f"Warning: {made.warning}." in Page(made.html()).text
-    assert dspectral.explore(texts=texts, sizes=SMALL, tokens="characters", clean=False).warning == ""
 
 
 @pytest.mark.filterwarnings("ignore:n_components is")
@@ -234,28 +207,6 @@ def test_the_map_has_documents_with_their_topics_and_texts(found, page):
     assert "plot-documents" in page.ids
 
 
-def test_the_page_is_saved_and_scratch_is_left_empty(tmp_path):
-    scratch = tmp_path / "scratch"
-    made = dspectral.explore(texts=two_subjects(60), sizes=SMALL, scratch=scratch)
-    path = made.save(tmp_path / "page.html")
-    assert path.read_text(encoding="utf-8") == made.html() or path.stat().st_size > 500_000
-    assert list(scratch.iterdir()) == []
-
-
-def test_records_are_explored_as_the_same_lines_of_text_are(tmp_path):
-    """Of a csv with semicolons in another encoding: words, documents and excerpts are those of the text."""
-    lines = [f"{text} größe" for text in two_subjects()][:60]
-    plain, table = tmp_path / "plain.txt", tmp_path / "table.csv"
-    plain.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    table.write_bytes("".join(["id;body\n", *(f"{i};{line}\n" for i, line in enumerate(lines))]).encode("latin-1"))
-    of_lines = dspectral.explore(plain, sizes=SMALL)
-    of_records = dspectral.explore(table, field="body", encoding="latin-1", sizes=SMALL)
-    assert of_records.size["documents"] == of_lines.size["documents"] == 60
-    ours, theirs = of_records.documents.texts, of_lines.documents.texts
-    assert {row: text for row, (_, text) in ours.items()} == {row: text for row, (_, text) in theirs.items()}
-    assert of_records.settings["field"] == "body"
-
-
 def write_table(path, values):
     texts = two_subjects(len(values))
     rows = [json.dumps({"text": text, "about": value}) for text, value in zip(texts, values, strict=True)]
@@ -282,24 +233,6 @@ def test_topics_by_a_column_are_mean_shares_of_its_groups(tmp_path):
     assert "topics-by" in page.ids
     assert "by='about'" in page.text
     assert page.text.count("up to") == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("first", "days", "names"),
-    [
-        ("2026-01-30", 1, ["2026-01-30", "2026-01-31", "2026-02-01", "2026-02-02"]),
-        ("2025-11-30", 31, ["2025-11", "2025-12", "2026-01", "2026-02", "2026-03"]),
-        ("1990-05-01", 9000, ["1990", "1991"]),
-    ],
-)
-def test_dates_become_days_months_or_years_without_gaps(first, days, names):
-    dates = (np.datetime64(first) + days * (np.arange(240) % 4)).astype(str).tolist()
-    by = dspectral.explore(texts=two_subjects(), by=[f"{d}T10:00:00Z" for d in dates], sizes=SMALL).topics_by
-    assert by.is_time
-    assert by.names[: len(names)] == names
-    assert by.n_documents.sum() == 240
-    assert "up to" in Page(dspectral.explore(texts=two_subjects(), by=dates, sizes=SMALL).html()).text
 
 
 def test_columns_that_are_no_groups_are_refused(tmp_path):

@@ -1,10 +1,8 @@
 import numpy as np
-import pytest
 
 from dspectral import Texts, build_corpus
 from dspectral.exploring.frequent_words import FrequentWords
-from dspectral.exploring.function_words import MIN_SCORE, NeighborSets, score_function_words
-from dspectral.types import Sentences
+from dspectral.exploring.function_words import MIN_SCORE, score_function_words
 
 
 def test_words_with_diverse_neighbors_are_function_words(tmp_path):
@@ -22,35 +20,6 @@ def test_words_with_diverse_neighbors_are_function_words(tmp_path):
     assert language == ""
     found = {words.words[i] for i in np.flatnonzero(scores > MIN_SCORE)}
     assert found == {f"p{i}x" for i in range(5)}
-
-
-def test_sets_of_neighbors_do_not_depend_on_blocks():
-    ids = np.random.default_rng(1).integers(50, size=400).astype(np.int32)
-    offsets = np.arange(0, 401, 8)
-    whole = NeighborSets.from_block(Sentences(ids, offsets), n_words=20)
-    first = NeighborSets.from_block(Sentences(ids[:160], offsets[:21]), n_words=20)
-    second = NeighborSets.from_block(Sentences(ids[160:], offsets[20:] - 160), n_words=20)
-    for a, b in zip(whole, first.merge(second), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize(
-    ("language", "sentence"),
-    [
-        ("english", "the house of the king is not in the town"),
-        ("german", "das Haus des Kaisers ist nicht in der Stadt"),
-    ],
-)
-def test_words_of_a_list_are_function_words_of_a_text_in_its_language(language, sentence, tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text(f"{sentence}\n" * 20, encoding="utf-8")
-    corpus = build_corpus(path, tmp_path / "corpus", lowercase=True)
-    words = FrequentWords.from_corpus(corpus, min_count=1, n_words=5000)
-    scores, found = score_function_words(words)
-    assert found == language
-    function_words = {words.words[i] for i in np.flatnonzero(scores > MIN_SCORE)}
-    content_words = {"house", "king", "town", "haus", "kaisers", "stadt"}
-    assert function_words == set(sentence.lower().split()) - content_words
 
 
 def test_every_language_of_a_mixed_text_has_its_list(tmp_path):

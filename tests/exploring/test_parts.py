@@ -1,20 +1,18 @@
 import gzip
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from dspectral import Topics, build_corpus, explore
-from dspectral.exploring import Sizes, steps
+from dspectral import Topics, build_corpus
+from dspectral.exploring import steps
 from dspectral.exploring.documents import EXCERPT_CHARS, cut_excerpt, read_documents
 from dspectral.exploring.findings import Branch, build_class_tree, get_leaves, get_word_groups
-from dspectral.exploring.frequent_words import FrequentWords, TokenKinds, describe_documents, split_sentences
-from dspectral.exploring.page import select_label_positions
+from dspectral.exploring.frequent_words import FrequentWords, describe_documents
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.store.from_text.lines import ReadOptions
 from dspectral.store.from_text.text_input import open_text
-from dspectral.types import Sentences
 from tests.exploring.texts import two_subjects
 
 LINES = ["Mr. Fox ran. The fox hid!", "", "fox, hen; hen", "...", "the hen sat"]
@@ -82,12 +80,6 @@ def test_an_excerpt_shows_where_the_telling_words_are():
     assert len(cut_excerpt("x" * 5_000)) < EXCERPT_CHARS + 10
 
 
-def test_names_on_the_map_do_not_overlap():
-    points = np.array([[0.0, 0.0], [1.0, 1.0], [60.0, 0.0], [0.0, 50.0]])
-    assert select_label_positions(points, [5, 5, 5, 5], width=650).tolist() == [0, 2, 3]
-    assert select_label_positions(points, [19, 5, 19, 5], width=340).tolist() == [0, 3]
-
-
 def test_every_word_is_in_one_class_of_the_tree():
     sentences = [text.lower().replace(".", "").split() for text in two_subjects(120)]
     brown = SpectralBrownClustering(16).fit(sentences)
@@ -102,20 +94,6 @@ def test_every_word_is_in_one_class_of_the_tree():
     assert groups[0] == -1
     assert set(groups[1:].tolist()) == set(range(12))
     assert all(isinstance(one, Branch) and len(one.branches) in (0, 2) for one in tree.branches)
-
-
-def test_short_texts_get_less_of_everything():
-    small = Sizes().limit_to(n_documents=3, n_words=10)
-    assert (small.n_components, small.n_clusters, small.n_dimensions) == (0, 1, 2)
-    assert Sizes().limit_to(n_documents=10**6, n_words=10**6) == Sizes()
-    with pytest.raises(ValueError, match=r"n_mapped.*0"):
-        explore(texts=["a"], sizes=Sizes(n_mapped=0))
-
-
-def test_documents_without_a_word_are_one_empty_sentence():
-    never = np.zeros(2, dtype=bool)
-    found = split_sentences(Sentences.from_ids([[0, 1], [1]]), TokenKinds(np.array([-1, -1]), never, never, never))
-    assert (len(found.ids), found.offsets.tolist()) == (0, [0, 0])
 
 
 def test_documents_with_the_same_words_are_counted_once(tmp_path):
@@ -136,17 +114,6 @@ def test_documents_with_the_same_words_are_counted_once(tmp_path):
     assert np.diff(rows.tocsr().indptr).tolist() == [3, 3, 0, 2, 2, 4]
 
 
-def test_a_file_of_source_code_is_a_document_and_is_named_below_it(tmp_path):
-    for i in range(12):
-        (tmp_path / f"p{i % 3}").mkdir(exist_ok=True)
-        code = f"def read_{i % 2}(path):\n    return open(path)\n\nprint(words_{i % 2}, lines_{i % 2})\n"
-        (tmp_path / f"p{i % 3}" / f"m{i}.py").write_text(code * (i + 1), encoding="utf-8")
-    exploration = explore(f"{tmp_path}/*/*.py")
-    assert exploration.size["documents"] == 12
-    assert exploration.settings["unit"] == "file"
-    assert exploration.name == f"{tmp_path.name}: *.py"
-
-
 def test_topics_whose_words_occur_together_come_first(tmp_path):
     """Words of two topics occur in the same documents, those of a third one independently."""
     rng = np.random.default_rng(0)
@@ -157,12 +124,10 @@ def test_topics_whose_words_occur_together_come_first(tmp_path):
     words = FrequentWords.from_corpus(corpus, min_count=1, n_words=10)
     store = steps.count_documents(words, {}, str(tmp_path / "counts.zarr"))
     topics = Topics(2, min_df=1, max_df=1.0, random_state=0).fit(store, terms=words.words)
-    is_in = {word: np.array([word in line.split() for line in lines]) for word in words.words}
-    expected = []
+    is_in, expected = store.counts.compute().toarray() > 0, []
     for topic in topics.top_words():
-        pairs = []
-        for a, b in combinations(topic[:5], 2):
-            joint = max((is_in[a] & is_in[b]).mean(), 1 / 60)
-            pairs.append(np.log(joint / is_in[a].mean() / is_in[b].mean()) / -np.log(joint))
-        expected.append(np.mean(pairs))
+        own = is_in[:, [words.words.index(word) for word in topic[:5]]].astype(float)
+        joint = np.maximum(own.T @ own, 1) / 60
+        npmi = np.log(joint / np.outer(own.mean(axis=0), own.mean(axis=0))) / -np.log(joint)
+        expected.append(npmi[np.triu_indices(len(npmi), 1)].mean())
     np.testing.assert_allclose(steps.measure_coherence(store, topics, words.words), expected)

@@ -31,6 +31,8 @@ def csr_and_width(draw):
     A = A.astype(of_A)
     if n and draw(st.booleans()):
         A = sparse.csr_array(A.multiply(rng.random((n, 1)) < 0.5)).astype(A.dtype)
+    if draw(st.booleans()):
+        A.indices, A.indptr = A.indices.astype(np.int64), A.indptr.astype(np.int64)
     return freeze(A), draw(st.sampled_from(WIDTHS)), of_Z, rng
 
 
@@ -59,26 +61,6 @@ def test_sparse_products_are_those_of_scipy(drawn, order):
     close(sparse_products.gram_times(A, Z), exact.T @ (exact @ Z), dtype)
     close(sparse_products.gram(A), exact.T @ exact, np.float64)
     close(sparse_products.column_sums(A), exact.sum(axis=0), np.float64)
-
-
-@pytest.mark.parametrize("width", [MIN_WIDE_COLUMNS - 1, MIN_WIDE_COLUMNS])
-def test_whole_numbers_and_long_indices_are_multiplied_too(width):
-    A = sparse.random_array((20, 15), density=0.3, format="csr", rng=0).astype(np.float64)
-    A.data[:] = np.arange(len(A.data))
-    whole = sparse.csr_array((A.data.astype(np.int32), A.indices.astype(np.int64), A.indptr.astype(np.int64)), A.shape)
-    assert whole.indices.dtype == np.int64
-    Z = np.random.default_rng(0).standard_normal((15, width))
-    close(sparse_products.gram_times(whole, Z), A.T @ (A @ Z), np.float64)
-    close(sparse_products.gram(whole), (A.T @ A).toarray(), np.float64)
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_the_same_product_has_the_same_bits_for_any_cut_of_its_rows(width):
-    A = sparse.random_array((50, 20), density=0.2, format="csr", rng=1)
-    Z = np.random.default_rng(0).standard_normal((20, width))
-    whole = sparse_products.times(A, Z)
-    pieces = [sparse_products.times(sparse_products.slice_rows(A, i, i + 10), Z) for i in range(0, 50, 10)]
-    assert np.concatenate(pieces).tobytes() == whole.tobytes()
 
 
 # Dense

@@ -58,13 +58,6 @@ def test_rounds_come_to_an_end_on_a_tensor_of_nothing(size):
     np.testing.assert_allclose(found.values, 0.0, atol=1e-290)
 
 
-def test_more_cubes_than_a_round_takes_are_all_found():
-    values, vectors, T = sampled(40, 5)
-    found = batched_power_method(T, seed=2)
-    np.testing.assert_allclose(found.values, values, atol=1e-6)
-    np.testing.assert_allclose((vectors.T @ found.vectors).max(axis=0), 1.0, atol=1e-6)
-
-
 def test_a_contraction_and_an_unfolded_sum_are_what_einsum_gives():
     rng = np.random.default_rng(0)
     Y, M = rng.standard_normal((30, 4)), rng.standard_normal((4, 3))
@@ -89,11 +82,6 @@ def test_matrices_with_one_basis_become_diagonal_from_any_start():
 def test_what_is_no_tensor_is_an_error(solve, T, message):
     with pytest.raises(ValueError, match=message):
         solve(T)
-
-
-def test_no_start_is_an_error():
-    with pytest.raises(ValueError, match=r"restarts.*0"):
-        power_method(np.ones((2, 2, 2)), restarts=0)
 
 
 def test_a_matrix_with_nothing_on_its_diagonal_is_turned_by_an_eighth():

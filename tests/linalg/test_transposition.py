@@ -23,24 +23,14 @@ def rows_of(shape, *, density=0.2, dtype=np.float32, seed=0):
 
 
 @pytest.mark.parametrize("shape", [(30, 7), (7, 30), (1, 1), (5, 0), (0, 5)])
-def test_a_transpose_is_scipys(shape):
-    A = rows_of(shape)
-    expected = A.T.tocsr()
-    data, indices, indptr = TransposeBuffer.allocate(A, A.nnz).transpose(A)
-    np.testing.assert_array_equal(data, expected.data)
-    np.testing.assert_array_equal(indices, expected.indices)
-    np.testing.assert_array_equal(indptr, expected.indptr)
-    assert (data.dtype, indices.dtype) == (expected.data.dtype, expected.indices.dtype)
-
-
-def test_nothing_of_one_piece_is_left_in_the_next():
-    A = rows_of((40, 9), density=0.5)
+def test_a_transpose_is_scipys_also_where_a_larger_one_was(shape):
+    A = rows_of(shape, density=0.5)
     room = TransposeBuffer.allocate(A, A.nnz)
-    room.transpose(A)
-    piece = slice_rows(A, 11, 14)
-    data, indices, indptr = room.transpose(piece)
-    expected = sparse.csr_array((data, indices, indptr), shape=(9, 3))
-    np.testing.assert_array_equal(expected.toarray(), A.toarray()[11:14].T)
+    for block in (A, slice_rows(A, 0, shape[0] // 2)):
+        expected = block.T.tocsr()
+        for part, theirs in zip(room.transpose(block), (expected.data, expected.indices, expected.indptr), strict=True):
+            np.testing.assert_array_equal(part, theirs)
+            assert part.dtype == theirs.dtype
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -73,7 +63,6 @@ def test_a_block_of_few_zeros_is_multiplied_in_dense_tiles(dtype, rows, tile, mo
     assert sparse_products.is_nearly_dense(A)
     assert not sparse_products.is_nearly_dense(rows_of((60, 25)))
     assert not sparse_products.is_nearly_dense(rows_of((0, 25)))
-    before = A.copy()
     found = gram_times(A, Z)
     assert found.dtype == dtype
     gram = sparse_products.gram(A)
@@ -82,8 +71,6 @@ def test_a_block_of_few_zeros_is_multiplied_in_dense_tiles(dtype, rows, tile, mo
         monkeypatch.setattr(sparse_products, "GRAM_PANEL_ENTRIES", n_entries)
         np.testing.assert_allclose(sparse_products.gram(A), gram, rtol=1e-12)
     np.testing.assert_allclose(found, A.T @ (A @ Z), rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-5)
-    for attribute in ("data", "indices", "indptr"):
-        np.testing.assert_array_equal(getattr(A, attribute), getattr(before, attribute))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

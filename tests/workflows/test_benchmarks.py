@@ -2,16 +2,11 @@
 
 import gzip
 import json
-from pathlib import Path
 
-import numpy as np
 import pytest
-from scipy import sparse
 
 from tests.schedulers import forked_workers
 from tests.workflows.programs import report_of, values_of, words
-from workflows._parts import class_chain
-from workflows._parts.class_chain import ClassChain
 from workflows.benchmarks import hashing, multilabel_scale, scaling
 from workflows.benchmarks.multilabel_scale import Shape
 from workflows.benchmarks.scaling import WORKS
@@ -77,48 +72,12 @@ def test_a_report_has_a_row_for_each_method(name, report):
     assert all(found[method, metric] > 0 for method, metric in ROWS[name].items())
 
 
-def test_hashing_is_compared_to_one_thread_of_scikit_learn(report):
-    value = values_of(report("hashing"), "method", "metric", "threads")
-    rates = [value[method, "documents_per_second", t] for method, t in (("dspectral", 2), ("scikit-learn", 1))]
-    assert value["dspectral", "speedup_over_scikit_learn_one_thread", 2] == pytest.approx(rates[0] / rates[1])
-    assert value["scikit-learn", "speedup_over_scikit_learn_one_thread", 1] == 1
-
-
-def test_matrices_that_differ_are_a_fault(tmp_path, monkeypatch):
-    (tmp_path / "lines.txt").write_text("\n".join(LINES))
-    wrong = sparse.csr_array((4, 1 << 18))
-    monkeypatch.setattr(hashing, "hash_documents", lambda _documents, _settings: wrong)
-    with pytest.raises(RuntimeError, match=r"\d+ entries.*document \[0\]"):
-        report_of("benchmarks.hashing", tmp_path / "out", "--text", tmp_path / "lines.txt")
-
-
 def test_more_text_tells_more_at_every_stage(report):
     found = values_of(report("large_corpus"), "method", "metric", "tokens")
     for method, metric in (("embedding", "nearest_neighbor_of_own_class"), ("clusters", "homogeneity")):
         assert found[method, metric, 40_000] > found[method, metric, 4_000]
     notes = [note.partition(":")[0] for note in report("large_corpus")["notes"] if "10 times the tokens" in note]
     assert notes == list(ROWS["large_corpus"])
-
-
-def test_words_follow_the_model():
-    chain = ClassChain(n_types=30, n_classes=3, seed=4)
-    drawn = chain.draw(50_000, np.random.default_rng(0))
-    counts = np.bincount(drawn.ravel(), minlength=30).reshape(10, 3)
-    shares = counts / counts.sum(axis=0)
-    ranks = np.arange(10)
-    np.testing.assert_allclose(shares[:, 0], np.log((ranks + 2) / (ranks + 1)) / np.log(11), atol=0.005)
-    followed = np.zeros((3, 3))
-    np.add.at(followed, (drawn[:, :-1] % 3, drawn[:, 1:] % 3), 1.0)
-    truth = np.array([np.bincount(row, minlength=3) for row in chain.following]) / class_chain.N_DRAWS
-    np.testing.assert_allclose(followed / followed.sum(axis=1, keepdims=True), truth, atol=0.01)
-
-
-def test_more_text_begins_with_the_same_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(class_chain, "PART_TOKENS", 1000)
-    chain = ClassChain(n_types=30, n_classes=3, seed=4)
-    few, more = chain.write(tmp_path, 2000), chain.write(tmp_path, 2500)
-    assert more[:2] == few
-    assert [len(gzip.decompress(Path(path).read_bytes()).split()) for path in more] == [1000, 1000, 500]
 
 
 def test_passes_over_labels_are_timed_and_learn(report):
@@ -145,25 +104,3 @@ def test_each_work_is_done_by_threads_of_this_process(tmp_path, capsys, name):
     scaling.work(name, "threads", 2, {"stages": [(str(data), SIZE)] * 2, "out": str(tmp_path / "out")})
     took = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert all(took[metric] > 0 for metric in ("seconds", "cpu_seconds", "peak_memory_bytes"))
-
-
-def test_runs_take_turns_and_the_first_number_of_workers_is_compared_to(tmp_path, monkeypatch):
-    ran = []
-
-    def fake(name, kind, n, stages):
-        ran.append((kind, n))
-        return {"seconds": (1.0 + len(ran)) / n, "cpu_seconds": 1.0, "peak_memory_bytes": 1e9}
-
-    monkeypatch.setattr(scaling, "once", fake)
-    options = ["--work", "build_store", "--counts", "1", "2", "--repetitions", "2", "--size", "400"]
-    report = report_of("benchmarks.scaling", tmp_path, *options)
-    turns = [("threads", 1), ("threads", 2), ("processes", 1), ("processes", 2)]
-    assert ran == turns + turns[::-1]
-    # Seconds with one thread were 2 and 9, with two 1.5 and 4.
-    found = values_of(report, "method", "workers", "metric")
-    assert found["threads", 2, "speedup"] == pytest.approx((2 / 1.5 + 9 / 4) / 2)
-
-
-def test_a_work_that_fails_is_named(tmp_path):
-    with pytest.raises(ChildProcessError, match=r"word embedding.*1 threads.*corpus"):
-        scaling.once("word embedding", "threads", 1, [(tmp_path, SIZE)])

@@ -4,8 +4,7 @@ import pytest
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 from dspectral import open_store
-from workflows import brown_clusters, build_store, word_embeddings
-from workflows._parts.text_options import reading
+from workflows import build_store
 
 LINES = ["the cat sat on the mat", "the dog sat", "a cat and a dog", "the mat", "no more"]
 
@@ -48,34 +47,3 @@ def test_a_vocabulary_takes_two_passes(build, text):
     assert value["columns"] == len(expected.vocabulary_)
     assert report["passes"] == 2
     assert {row["method"] for row in report["rows"]} == {"vocabulary"}
-
-
-def test_a_folder_of_files_in_another_encoding_and_form_is_read(build, tmp_path):
-    folder = tmp_path / "exports"
-    folder.mkdir()
-    for number, line in enumerate(LINES):
-        rows = f"id;body\n{number};caf\xe9 {line}\n"
-        (folder / f"{number}.csv").write_text(rows, encoding="cp1252")
-    store, _, _ = build("--text", str(folder), "--field", "body", "--encoding", "cp1252", "--columns-bits", "8")
-    lines = [f"caf\xe9 {line}" for line in LINES]
-    expected = HashingVectorizer(n_features=1 << 8, norm=None).transform(lines)
-    assert (store.counts.compute() != expected).nnz == 0
-
-
-def test_programs_that_read_text_have_the_same_options_for_it(text):
-    for program in (build_store, brown_clusters, word_embeddings):
-        parser = program.options()
-        where = ["--text", text, "--store", "s"] if program is build_store else ["--corpus", text]
-        given = ["--unit", "field", "--field", "body", "--encoding", "latin-1", "--delimiter", ";"]
-        arguments = parser.parse_args([*where, *given, "--errors", "replace", "--out", "o"])
-        assert reading(arguments) == {
-            "unit": "field",
-            "field": "body",
-            "encoding": "latin-1",
-            "delimiter": ";",
-            "errors": "replace",
-            "max_document_bytes": 16 << 20,
-            "long_documents": "error",
-            "missing": None,
-            "format": None,
-        }

@@ -4,25 +4,15 @@ import sys
 
 import pytest
 
-import dspectral
 from dspectral.__main__ import list_programs, main
-from tests.workflows.programs import NAMES, WORKFLOWS, parser_of
+from tests.workflows.programs import NAMES, WORKFLOWS
 from workflows._form import form
-from workflows._parts.text_options import INTENT_METHODS
 
 
 @pytest.fixture(autouse=True)
 def _as_it_was(monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("COLUMNS", "200")
-
-
-def test_programs_are_the_modules_with_a_main_and_are_described_in_a_sentence(tmp_path):
-    (tmp_path / "two_words.py").write_text('"""Do this. And\nthat."""\ndef main(argv): ...\n')
-    (tmp_path / "one.py").write_text('"""Do a\nthing.\n\nAt length. Very."""\ndef main(argv): ...\n')
-    (tmp_path / "helper.py").write_text('"""Help."""\n')
-    (tmp_path / "_private.py").write_text('"""Help."""\ndef main(argv): ...\n')
-    assert list_programs(tmp_path) == {"one": "Do a thing.", "two-words": "Do this."}
 
 
 @pytest.mark.parametrize("given", [["list"], []])
@@ -87,31 +77,3 @@ def test_help_of_every_program_imports_nothing_slow(name, tmp_path):
     done = run_without_slow_imports([name, "--help"], tmp_path)
     assert done.returncode == 0
     assert done.stdout.startswith(f"usage: dspectral {name} ")
-
-
-def test_defaults_of_options_are_those_of_the_library(monkeypatch):
-    defaults = {
-        name: {action.dest: action.default for action in parser_of(name, monkeypatch)._actions}
-        for name in ("brown_clusters", "word_embeddings")
-    }
-    brown, embedding = dspectral.SpectralBrownClustering(), dspectral.WordEmbedding()
-    assert defaults["brown_clusters"]["n_dimensions"] == brown.n_dimensions
-    assert defaults["brown_clusters"]["refine"] == brown.n_sweeps
-    ours = defaults["word_embeddings"]
-    assert ours["n_components"] == embedding.n_components
-    assert [ours[name] for name in ("transform", "scaling", "window", "power")] == [
-        [value] for value in (embedding.count_transform, embedding.scaling, embedding.window, embedding.power)
-    ]
-    recipe = dspectral.EmbeddingRecipe()
-    assert (ours["context"], ours["context_smoothing"]) == (recipe.context, [recipe.context_smoothing])
-    assert (ours["n_skipped"], ours["n_passes"]) == ([recipe.n_skipped], recipe.n_passes)
-
-
-def test_methods_of_the_program_for_intents_are_those_of_the_library():
-    assert {*dspectral.SentenceRepresentation.half_kinds, "auto", "sent+", "characters"} == set(INTENT_METHODS)
-
-
-@pytest.mark.slow
-def test_warm_fits_the_main_methods_and_counts_the_loops_that_were_compiled(capsys):
-    main(["warm"])
-    assert re.fullmatch(r"\d+ loops compiled in \d+ s\n", capsys.readouterr().out)

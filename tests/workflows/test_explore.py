@@ -39,13 +39,3 @@ def test_topics_by_a_column_are_written_with_the_topics(tmp_path):
     topics = json.loads((tmp_path / "out" / "topics.json").read_text(encoding="utf-8"))
     assert [set(topic["shares"]) for topic in topics] == [{"sea", "land"}] * 4
     assert sum(topic["shares"]["sea"] for topic in topics) == pytest.approx(1)
-
-
-def test_periods_without_documents_have_no_shares(tmp_path):
-    path = tmp_path / "posts.csv"
-    rows = [f"{text};{('2026-01', '2026-03')[i % 2]}" for i, text in enumerate(two_subjects())]
-    path.write_text("\n".join(["text;month", *rows]), encoding="utf-8")
-    explore.main([str(path), "--field", "text", "--by", "month", "--out", str(tmp_path / "out"), *SMALL])
-    topics = json.loads((tmp_path / "out" / "topics.json").read_text(encoding="utf-8"))
-    assert [topic["shares"]["2026-02"] for topic in topics] == [None] * 4
-    assert sum(topic["shares"]["2026-03"] for topic in topics) == pytest.approx(1)

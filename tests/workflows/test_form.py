@@ -1,11 +1,7 @@
-import gc
 import json
-import mmap
 import os
 import re
-import socket
 import time
-from functools import partial
 
 import dask
 import numpy as np
@@ -17,7 +13,7 @@ from dspectral.engine import run_tasks
 from dspectral.engine.around.callbacks import PassStarted
 from tests.engine.recording import Recorder
 from tests.schedulers import forked_workers
-from workflows._form import form, schedulers
+from workflows._form import form
 from workflows._form.plots import new_plot
 
 DESCRIPTION = "Measure rivers & lakes.\n\nAt length."
@@ -101,12 +97,6 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(tmp_path, capsys, error):
     assert not (tmp_path / "new" / "out").exists()
 
 
-def test_a_fault_of_ours_keeps_its_traceback_and_leaves_nothing(tmp_path):
-    with pytest.raises(ZeroDivisionError):
-        run_and_raise(arguments(tmp_path), ZeroDivisionError())
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_later_run_replaces_report_and_model_only_if_it_succeeds(tmp_path):
     def save(text):
         def write(path):
@@ -125,20 +115,6 @@ def test_a_later_run_replaces_report_and_model_only_if_it_succeeds(tmp_path):
         run.save(save("third"))
     assert json.loads((tmp_path / "report.json").read_text())["arguments"]["seed"] == 3
     assert (tmp_path / "model" / "weights").read_text() == "third"
-
-
-def test_a_measured_step_is_part_of_the_whole(tmp_path):
-    with form.run(arguments(tmp_path)) as run:
-        # A mapping of its own: a heap may hold what earlier tests have freed.
-        with run.measure("allocate") as used, mmap.mmap(-1, 64 << 20) as fresh:
-            assert sum(fresh.write(bytes(1 << 20)) for _ in range(64)) == 64 << 20
-        with run.measure("rest") as rest:
-            pass
-    whole = json.loads((tmp_path / "report.json").read_text())
-    assert 0 < used.seconds <= whole["seconds"]
-    assert used.peak_memory_bytes <= whole["peak_memory_bytes"]
-    if run.meter.resets:
-        assert rest.peak_memory_bytes < used.peak_memory_bytes - (24 << 20)
 
 
 def without_progress(text):
@@ -187,20 +163,6 @@ def test_an_error_in_a_worker_is_one_sentence(tmp_path, capfd):
     assert errors == ["python -m workflows.rivers: error: the river is dry"]
 
 
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # Tornado leaves it to the collector
-def test_a_port_that_is_taken_in_between_is_no_news_as_the_link_names_the_other(tmp_path, capfd, monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as taken, forked_workers():
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        monkeypatch.setattr(schedulers, "_dashboard_address", lambda: address)
-        with form.run(arguments(tmp_path, "--workers", "1")):
-            run_tasks(burn, [0.1], name="burn")
-    gc.collect()
-    out, err = capfd.readouterr()
-    assert "dashboard: http://127.0.0.1:" in out
-    assert address not in out
-    assert without_progress(err) == []
-
-
 def test_an_existing_cluster_is_used_and_survives(tmp_path):
     with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0") as cluster:
         own = time.process_time()
@@ -222,21 +184,6 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path, capsys):
     ):
         pass
     assert re.search("tcp://127.0.0.1:9.*--scheduler", capsys.readouterr().err)
-
-
-def fail_once(item, *, errors):
-    if errors:
-        raise errors.pop()
-    return item
-
-
-def test_the_report_says_how_often_something_was_tried_again(tmp_path):
-    with form.run(arguments(tmp_path)) as run:
-        fill(run)
-        errors = [TimeoutError("slow storage")]
-        assert run_tasks(partial(fail_once, errors=errors), [1], name="read") == [1]
-    report = json.loads((tmp_path / "report.json").read_text())
-    assert (report["retries"], report["tasks_redone"]) == (1, 0)
 
 
 def test_keep_is_in_force_while_a_program_runs_and_is_offered_by_those_that_fit(tmp_path):

@@ -1,5 +1,3 @@
-import argparse
-import gc
 import os
 import re
 import signal
@@ -8,9 +6,6 @@ import sys
 import time
 
 import pytest
-
-from workflows._form import running
-from workflows._form.interrupts import USUAL, interrupts_held_back, one_interrupt
 
 PROGRAM = """
 import signal
@@ -48,56 +43,3 @@ def test_a_program_that_is_stopped_closes_its_workers_and_leaves_no_semaphore(si
     assert re.fullmatch("python -m workflows.rivers: .* out", said[-1])
     assert all(line.startswith("stopping") for line in said[:-1]), error
     assert list(tmp_path.iterdir()) == [tmp_path / "rivers.py"]
-
-
-@pytest.fixture
-def _usual_handlers():
-    """Let the main thread answer signals as a program does, and as before afterwards."""
-    before = {number: signal.signal(number, handler) for number, handler in USUAL.items()}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-@pytest.mark.usefixtures("_usual_handlers")
-def test_an_interrupt_that_falls_into_a_collection_of_garbage_is_not_lost():
-    def interrupt(phase, _info):
-        if phase == "stop":
-            gc.callbacks.remove(interrupt)
-            signal.raise_signal(signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt), one_interrupt():  # noqa: PT012  what comes after is what is asked
-        gc.callbacks.append(interrupt)
-        gc.collect()
-        time.sleep(60.0)
-    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-
-
-@pytest.mark.usefixtures("_usual_handlers")
-def test_an_interrupt_waits_until_the_cluster_stands():
-    stood = []
-
-    def start():
-        with interrupts_held_back():
-            os.kill(os.getpid(), signal.SIGINT)
-            stood.append(True)
-
-    with pytest.raises(KeyboardInterrupt):
-        start()
-    assert stood
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-@pytest.mark.parametrize(
-    ("options", "kept"),
-    [
-        ({"keep": "s3://a/checkpoints"}, "s3://a/checkpoints"),
-        ({"append": False, "store": "my.zarr"}, "my.zarr"),
-    ],
-)
-def test_an_interrupted_program_names_what_is_kept(options, kept, tmp_path, capsys):
-    shared = {"out": tmp_path, "prog": "rivers", "options": {}, "debug": False, "plan": False}
-    with pytest.raises(SystemExit) as caught, running._one_sentence(argparse.Namespace(**shared, **options)):
-        raise KeyboardInterrupt
-    assert caught.value.code == 130
-    assert kept in capsys.readouterr().err

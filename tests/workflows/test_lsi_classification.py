@@ -42,12 +42,9 @@ def files(request, tmp_path_factory):
 def test_every_method_is_scored_at_every_rank(files, tmp_path):
     report = report_of("lsi_classification", tmp_path, *files, *FAST, "--n-components", "6", "4")
     found = values_of(report, "method", "n_components", "metric")
-    metrics = {"f1_weighted", "f1_micro", "f1_macro", "cpu_seconds"}
     assert {(method, k) for method, k, _ in found} == {
         ("none", 100), *((method, k) for method in ("lsi", "hybrid", "rds", "lrw") for k in (4, 6))
     }  # fmt: skip
-    assert {metric for _, _, metric in found} == metrics
-    assert all(0 < value <= 1 for (_, _, metric), value in found.items() if metric == "f1_weighted")
     assert min(found[method, 6, "f1_weighted"] for method in ("hybrid", "lrw")) > 0.7
     assert found["hybrid", 4, "f1_weighted"] > found["lsi", 4, "f1_weighted"] + 0.1
     assert {r["alpha"] for r in report["rows"] if r["method"] == "hybrid"} == {0.5}
@@ -67,34 +64,10 @@ def test_cross_validation_chooses_and_workers_give_the_same_figures(tmp_path):
     assert figures[0] == figures[1]
 
 
-def test_folders_and_articles_are_read_too(tmp_path):
-    words = {"a": "red wine red", "b": "old book old", "c": "fast car fast"}
-    for side in ("train", "test"):
-        for group, text in words.items():
-            (tmp_path / side / group).mkdir(parents=True)
-            for i in range(6):
-                (tmp_path / side / group / str(i)).write_text(f"Subject: {i}\n\n{text}")
-    lines = [
-        f'<REUTERS TOPICS="YES" LEWISSPLIT="{split}"><TOPICS><D>{group}</D></TOPICS>'
-        f"<TEXT><TITLE>{text}</TITLE><BODY>and</BODY></TEXT></REUTERS>\n"
-        for split in ("TRAIN", "TEST")
-        for group, text in words.items()
-        for _ in range(6)
-    ]
-    (tmp_path / "reut2-000.sgm").write_text("".join(lines))
-    sgm = str(tmp_path / "reut2-000.sgm")
-    for train, test in ((str(tmp_path / "train"), str(tmp_path / "test")), (sgm, sgm)):
-        options = words_of(f"--train {train} --test {test} --n-components 1 --methods none rds")
-        rows = report_of("lsi_classification", tmp_path / "out", *options, *FAST)["rows"]
-        assert {row["value"] for row in rows if row["metric"] == "f1_micro"} == {1.0}
-
-
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
         (["--label", "subject"], "'subject'"),
-        (["--min-documents", "10000"], "0 label.*10000"),
-        (["--beta", "0.1"], "--vectors"),
         (["--n-components", "1000", "--methods", "lsi"], "--n-components.*1000"),
     ],
 )

@@ -1,5 +1,4 @@
 import re
-import warnings
 from asyncio import CancelledError
 from importlib import import_module
 
@@ -8,10 +7,8 @@ from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 
 import dspectral
-from dspectral import ClusterError
-from dspectral.engine.around.cluster_pass import MEMORY_ADVICE
 from workflows._form import form
-from workflows._form.messages import in_options, sentence
+from workflows._form.messages import in_options
 
 PYTHON = re.compile(
     r"\b[a-z_]+=(True|False|None|'|\s|$)|\bdspectral\.\w|Traceback|invalid \w+ value|\b(build_store|write_counts)\b"
@@ -128,19 +125,3 @@ def test_a_cluster_that_is_lost_outside_a_pass_is_a_sentence(error, tmp_path, ca
         raise error
     said = capsys.readouterr().err.splitlines()[-1]
     assert re.match(".* error: .*cluster", said)
-
-
-def test_what_would_fit_is_said_by_the_option():
-    knobs = f"2 workers ended: {MEMORY_ADVICE}"
-    assert re.match(r"2 workers ended: .*\(--memory-limit\)", sentence(ClusterError(knobs), {}))
-    assert sentence(TimeoutError(), {})
-
-
-def test_a_warning_is_a_sentence_of_the_program(tmp_path, capsys):
-    parser = form.parser("rivers", "")
-    parser.add_argument("--n-components", type=int)
-    with warnings.catch_warnings(), form.run(parser.parse_args(["--out", str(tmp_path)])):
-        warnings.simplefilter("always")
-        warnings.warn("n_components is 9, but X has 4", stacklevel=1)
-    error = capsys.readouterr().err
-    assert error == "python -m workflows.rivers: warning: --n-components is 9, but X has 4\n"

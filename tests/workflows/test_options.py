@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from tests.workflows.programs import NAMES, parser_of
-from workflows._form import form, options
+from workflows._form import form
 
 
 @pytest.fixture(params=NAMES)
@@ -44,17 +44,6 @@ def test_every_option_states_its_default_and_no_other(parser):
         assert not re.search(r"\(([\d. ]+|all)\)", rest), f"{parser.prog}: {shown}"
 
 
-def test_defaults_that_a_program_sets_later_are_the_ones_stated():
-    parser = form.parser("rivers", "Measure.")
-    depth = parser.add_argument("--depth", type=float, default=2.0, help="in m")
-    count = parser.add_argument("--count", type=int, help="rivers (default: all)")
-    assert help_of(parser, depth).endswith("in m (default: 2.0)")
-    assert help_of(parser, count).endswith("rivers (default: all)")
-    parser.set_defaults(depth=0.5, count=7)
-    assert help_of(parser, depth).endswith("in m (default: 0.5)")
-    assert help_of(parser, count).endswith("rivers (default: 7)")
-
-
 def test_what_is_typed_wrongly_is_refused_in_the_words_of_options(parser, capsys):
     for action in with_values(parser):
         if action.type in (None, form.local_path) or action.dest == "name":
@@ -84,9 +73,3 @@ def test_a_wrong_command_line_is_one_sentence_that_says_where_to_read_on(given, 
     assert re.match(f"python -m workflows.rivers: error: .*{said}", error)
     assert "`python -m workflows.rivers --help`" in error
     assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize("wrong", ["0", "31", "x"])
-def test_bits_of_a_column_are_from_1_to_30(wrong):
-    with pytest.raises(argparse.ArgumentTypeError, match="1 to 30"):
-        options.bits(wrong)

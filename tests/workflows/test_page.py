@@ -1,13 +1,12 @@
 import ast
 import json
-import re
 from pathlib import Path
 
 import pytest
 
 from workflows._form.glossary import COLUMNS, METRICS
 from workflows._form.page import page
-from workflows._form.report import Plot, Report, automatic
+from workflows._form.report import Plot, Report
 
 ROOT = Path(__file__).parent.parent.parent / "workflows"
 
@@ -56,28 +55,6 @@ def test_the_page_begins_with_the_answer_and_a_picture_and_folds_the_rest_away(r
     assert places == sorted(places)
     assert found.index("<h2>Results") > found.index('<p class="answer">')
     assert json.loads(report.as_json())["answer"] == report.answer
-
-
-def test_a_run_without_an_answer_says_what_its_rows_say(report):
-    report.rows.append({"data": "Elbe", "method": "sonar", "metric": "depth", "value": 7.25})
-    assert re.match("exponent of peak memory.* Elbe .*1.02 .*plumb", automatic(report.rows))
-    assert re.match("peak memory.* Elbe .*537 MB .*plumb", automatic(report.rows[:1]))
-    assert automatic([]) == ""
-    assert automatic(report.rows) in page(report)
-
-
-def test_what_all_rows_share_is_said_once_and_metrics_stand_side_by_side(report):
-    report.rows = [
-        {"data": "Elbe", "method": m, "metric": metric, "value": v}
-        for m, depth in (("plumb", 7.25), ("sonar", 6.5))
-        for metric, v in (("depth", depth), ("peak_memory_bytes", 2_000_000_000))
-    ]
-    found = page(report)
-    assert "data <b>Elbe</b>, peak_memory_bytes <b>2 GB</b>" in found
-    table = found[found.index("<h2>Results") : found.index("<summary>What")]
-    assert table.count("<tr>") == 1 + 2
-    assert "<td>plumb</td>" in table
-    assert ">7.25<" in found
 
 
 def test_every_field_of_every_workflow_is_explained():

@@ -1,16 +1,12 @@
-import gzip
 import json
-import re
 from contextlib import nullcontext
-from importlib import import_module
-from itertools import product
 
 import numpy as np
 import pytest
 
 from tests import forked
 from workflows.benchmarks import races
-from workflows.benchmarks._races import racing, words
+from workflows.benchmarks._races import racing
 from workflows.benchmarks._races.contender import RACES
 from workflows.benchmarks._races.racing import Contender, Course, Lane, Race
 
@@ -85,44 +81,6 @@ def test_a_race_in_processes_of_their_own_leaves_rows_details_and_a_page(tmp_pat
     assert "| scikit-learn HashingVectorizer |" in page
 
 
-def test_a_peer_that_is_not_installed_is_a_row_that_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(racing, "find_spec", lambda package: None if package == "gensim" else True)
-    took = {"cpu_seconds": 2.0, "seconds": 3.0, "peak_memory_bytes": 5e6, "working_memory_bytes": 1e6}
-    monkeypatch.setattr(Course, "run", lambda _self, _contender: {**took, "same_class_nearest": 0.5})
-    found = report(tmp_path, "--races", "embeddings", "--repetitions", "2")
-    out = {row["method"]: row["value"] for row in found["rows"] if row["metric"] == "not_run"}
-    assert all("gensim" in why for why in out.values())
-    assert len(out) == 3
-    page = (tmp_path / "out" / "races.md").read_text()
-    assert re.search(r"\| gensim CBOW, 20 epochs \| gensim [\w ]+ \|", page)
-    assert any("gensim" in note for note in found["notes"])
-
-
-def test_data_sets_with_many_labels_are_raced_one_by_one_and_make_one_table(tmp_path, monkeypatch):
-    rows = "".join(f"{i % 3}{',3' * (i % 2)} {i % 5}:1 {5 + i % 3}:1\n" for i in range(30))
-    for name, side in product(("bibtex", "enron"), ("train", "test")):
-        folder = tmp_path / "multilabel" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{side}.txt.gz").write_bytes(gzip.compress(f"30 8 4\n{rows}".encode()))
-    monkeypatch.setattr(races, "MULTILABEL", ("bibtex", "enron"))
-    monkeypatch.setattr(racing, "find_spec", lambda package: package in ("dspectral", "workflows") or None)
-
-    def run(course, contender):
-        folder, settings = course.stages[-1]
-        entry = course.race.contenders[contender]
-        found = entry.tell(entry.prepare(import_module(entry.module), folder, settings)())
-        return {**dict.fromkeys(races.COSTS, 2.0), **course.race.accuracy(folder, settings, found)}
-
-    monkeypatch.setattr(Course, "run", run)
-    data = ["--data", str(tmp_path), "--out", str(tmp_path / "out")]
-    races.main(["--races", "labels", "--repetitions", "1", *data])
-    page = (tmp_path / "out" / "races.md").read_text()
-    assert "## labels enron" in page
-    assert "| precision at 1 / auc / CPU s | bibtex | enron |" in page
-    assert "| dspectral | 1.000 / 1.000 / 2.00 | 1.000 / 1.000 / 2.00 |" in page
-    assert re.search(r"\| napkinXC \| napkinxc [\w ]+ \| napkinxc [\w ]+ \|", page)
-
-
 def fake_race(*names):
     contenders = {name: Contender("json", lambda *_: dict) for name in names}
     return Race("Do it.", {}, lambda *_: "", contenders, lambda *_: {})
@@ -142,13 +100,6 @@ def test_contenders_run_in_turn_and_back_and_who_fails_runs_no_more(monkeypatch)
     assert lanes["a"].of("repetition").tolist() == [0, 1, 2]
 
 
-def test_ratios_are_within_repetitions_and_leave_out_what_one_did_not_end():
-    ours = Lane([{"repetition": i, "cpu_seconds": s} for i, s in enumerate((1.0, 10.0, 100.0))])
-    theirs = Lane([{"repetition": i, "cpu_seconds": s} for i, s in ((0, 2.0), (2, 400.0))])
-    assert racing.ratios(theirs, ours).tolist() == [2.5, 3.0, 3.5]
-    assert np.isnan(racing.ratios(Lane(), ours)).all()
-
-
 def test_a_contender_that_takes_too_long_or_fails_says_so(tmp_path):
     race = RACES["hashing"]
     settings = {"seed": 0, "text": None, **race.sizes["toy"]}
@@ -156,15 +107,3 @@ def test_a_contender_that_takes_too_long_or_fails_says_so(tmp_path):
     assert "0.05 s" in late.run("dspectral")
     wrong = Course("hashing", race, [(tmp_path, settings)], 60.0)  # the data was never made
     assert "FileNotFoundError" in wrong.run("dspectral")
-
-
-def test_documents_are_the_lines_of_files(tmp_path):
-    (tmp_path / "a.txt").write_text("one line\n\n  two \n", encoding="utf-8")
-    settings = {"text": [str(tmp_path / "*.txt")], "documents": None}
-    assert words.documents(settings) == ["one line", "two"]
-    assert words.documents({**settings, "documents": 1}) == ["one line"]
-    (tmp_path / "a.txt").write_text("\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"\.txt"):
-        words.documents(settings)
-    with pytest.raises(FileNotFoundError, match=r"\*\.csv"):
-        words.documents({**settings, "text": [str(tmp_path / "*.csv")]})

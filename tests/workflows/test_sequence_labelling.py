@@ -74,29 +74,3 @@ def test_recordings_become_strings_and_each_speaker_is_held_out(folder, tmp_path
     parts = {"words without a", "words without b"}
     assert {data for data, _, metric in found if metric == "held_out_accuracy"} == parts
     assert {data for data, _, _ in found} == {*parts, "mean"}
-
-
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        (["--hold-out", "nobody"], "column nobody"),
-        (["--label-column", "word"], "column word"),
-        (["--hold-out", "split", "--codes", "9999"], "n_codes=9999"),
-    ],
-)
-def test_what_is_wrong_with_recordings_is_named(folder, tmp_path, capsys, more, sentence):
-    with pytest.raises(SystemExit):
-        sequence_labelling.main(["--wav", str(folder), *more, "--out", str(tmp_path / "out")])
-    assert sentence in capsys.readouterr().err
-
-
-def test_frames_of_numbers_are_quantised(tmp_path):
-    rng = np.random.default_rng(0)
-    lines = []
-    for _ in range(40):
-        labels = rng.integers(2, size=8)
-        lines += [f"{rng.normal(4 * a):.3f}\t{rng.normal():.3f}\t{a}" for a in labels] + [""]
-    path = tmp_path / "frames.tsv"
-    path.write_text("\n".join(lines))
-    options = words(f"--train {path} --test {path} --codes 8 --refinements 2 --seeds 1")
-    assert run(tmp_path / "out", *options)["frames", "spectral-2", "frame_accuracy"] > 0.9

@@ -1,14 +1,9 @@
-import re
-
 import numpy as np
 import pytest
-from scipy import sparse
 
 from dspectral import TreePCA, load, write_word2vec
-from tests.workflows.programs import report_of, values_of, words
-from workflows import tmpca_classification
+from tests.workflows.programs import report_of, words
 from workflows._parts.labeled_texts import read_texts, splits
-from workflows._parts.text_classifiers import SupportVectors
 
 GOOD, BAD = ["good", "fine", "lovely", "bright"], ["bad", "dull", "awful", "poor"]
 FILLER = ["film", "story", "cast", "song", "plot", "scene", "end", "role"]
@@ -83,60 +78,3 @@ def test_without_a_test_file_every_text_is_classified_once_by_the_folds_of_the_f
     assert all(len(part.train.words) == 60 for part in parts)
     tested = sorted(" ".join(words) for part in parts for words in part.test.words)
     assert tested == sorted(" ".join(words) for words in texts.words)
-
-
-def test_scaling_reports_each_length_and_the_exponents(tmp_path, vectors):
-    train = write_tsv(tmp_path / "train.tsv", 200, 1)
-    options = words(f"--train {train} --vectors {vectors} --scaling --lengths 4 8 --sentences 300")
-    found = values_of(run(tmp_path, *options)[0], "method", "metric", "length").keys()
-    for method in ("tmpca", "pca"):
-        for metric in ("cpu_seconds", "working_memory_bytes"):
-            assert {
-                (method, metric, 4),
-                (method, metric, 8),
-                (method, f"exponent_of_{metric}", None),
-            } <= found
-
-
-def questions(path, n, seed):
-    """The first word alone tells the label."""
-    rng = np.random.default_rng(seed)
-    kinds = {"who": "person", "where": "place", "when": "time"}
-    firsts = rng.choice(list(kinds), n)
-    rows = [f"{first} {' '.join(rng.choice(FILLER, 4))} ?\t{kinds[first]}" for first in firsts]
-    path.write_text("\n".join(["text\tlabel", *rows]) + "\n")
-    return str(path)
-
-
-def test_vectors_of_little_text_are_warned_of_and_held_against_words_alone(tmp_path):
-    train, test = questions(tmp_path / "train.tsv", 300, 1), questions(tmp_path / "test.tsv", 90, 2)
-    report, rows = run(tmp_path, "--train", train, "--test", test, "--dimensions", "8")
-    notes = " ".join(report["notes"])
-    assert re.search("1,800 .*12 ", notes)
-    assert "1,000,000 tokens" in notes
-    assert "--corpus MORE" in notes
-    row = rows["tmpca+svm", "1", "error_rate"]
-    words = rows["svm", "words", "error_rate"]["value"]
-    assert row["over_words"] == pytest.approx(row["value"] - words)
-    assert row["over_words_error"] >= 0
-    assert "0.0%" in report["answer"]
-
-
-def test_by_default_no_machine_gets_long_dense_rows_and_a_loss_against_words_is_a_warning(
-    tmp_path, vectors, monkeypatch
-):
-    widths = []
-
-    class Watched(SupportVectors):
-        def fit(self, rows, labels):
-            if not sparse.issparse(rows):
-                widths.append(rows.shape[1])
-            return super().fit(rows, labels)
-
-    monkeypatch.setattr(tmpca_classification, "SupportVectors", Watched)
-    train, test = questions(tmp_path / "train.tsv", 200, 1), questions(tmp_path / "test.tsv", 90, 2)
-    report, rows = run(tmp_path, *words(f"--train {train} --test {test} --vectors {vectors} --length 8"))
-    assert rows["tmpca+svm", "1", "error_rate"]["over_words"] > 0.3
-    assert any(note.startswith("Warning: ") for note in report["notes"])
-    assert not any("learned from" in note for note in report["notes"])  # vectors were given
-    assert widths == [6, 6, 6]  # as long as a vector: of the mean, PCA and the root

@@ -1,12 +1,8 @@
 import mmap
 import subprocess
 import sys
-from types import SimpleNamespace
 
-import pytest
-
-from workflows._form import usage
-from workflows._form.usage import Meter, _difference, peak_bytes, reset_peak
+from workflows._form.usage import Meter, peak_bytes, reset_peak
 
 
 def test_the_peak_holds_what_was_freed_until_it_is_reset():
@@ -30,33 +26,3 @@ def test_cpu_seconds_include_children_alive_and_ended():
     assert alive.cpu_seconds >= 0.35
     assert ended.cpu_seconds >= 0.35
     assert 0 <= over_its_end.cpu_seconds < 0.3
-
-
-def reading(host, pid, seconds, *, counted=False):
-    return {"host": host, "pid": pid, "cpu_seconds": seconds, "peak_bytes": 1, "counted": counted}
-
-
-def test_workers_elsewhere_are_added_and_those_below_are_not_added_again():
-    before = {
-        "this process": reading("here", 1, 10.0, counted=True),
-        "below": reading("here", 2, 1.0, counted=True),
-        "elsewhere": reading("there", 2, 5.0),
-        "lost": reading("there", 3, 100.0),
-    }
-    after = {
-        "this process": reading("here", 1, 14.0, counted=True),
-        "below": reading("here", 2, 4.0, counted=True),
-        "elsewhere": reading("there", 2, 7.0),
-        "new": reading("there", 4, 0.5),
-    }
-    assert _difference(before, after) == (4.0 + 2.0 + 0.5, 1)
-
-
-def of_workers(monkeypatch, answers):
-    monkeypatch.setattr(usage, "try_query", lambda *_, **__: answers)
-    return usage._of_workers(SimpleNamespace(run=None))
-
-
-def test_workers_that_do_not_answer_are_missing_in_the_report_which_is_said(monkeypatch):
-    with pytest.warns(UserWarning, match="workers.*report"):
-        assert of_workers(monkeypatch, None) == {}

@@ -1,11 +1,8 @@
-import argparse
-
 import pytest
 
 from dspectral import load
 from tests.methods.embeddings.test_word_embedding import CLASSES, language
 from tests.workflows.programs import report_of, words
-from workflows import word_embeddings
 
 
 @pytest.fixture
@@ -39,22 +36,3 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
     model = load(tmp_path / "out" / "model")
     assert {word for word, _ in model.most_similar("cat", n=2)} == set(CLASSES[1][1:])
     assert (tmp_path / "out" / "vectors.bin").exists()
-
-
-def test_halves_and_the_vectors_of_other_tools_are_scored_on_a_kept_corpus(files, tmp_path):
-    corpus, pairs, _ = files
-    options = f"--corpus {corpus} --store {tmp_path}/kept --similarity {pairs} --min-count 2 --n-components 2"
-    options = words(f"{options} --power 0.5 1")
-    report_of("word_embeddings", tmp_path / "one", *options)
-    others = words(f"--others {tmp_path}/one/vectors.bin --parts all second")
-    rows = report_of("word_embeddings", tmp_path / "two", *options, *others)["rows"]
-    spearman = [row for row in rows if row["metric"] == "spearman"]
-    assert [(row["part"], row["n"]) for row in spearman] == [("all", 3), ("second", 1)] * 3
-    assert [row.get("power") for row in spearman] == [0.5, 0.5, 1.0, 1.0, None, None]
-    assert spearman[4] == {**spearman[4], "method": "vectors", "value": spearman[0]["value"]}
-
-
-def test_a_transform_is_a_name_or_a_power():
-    assert [word_embeddings.transform_of(text) for text in ("log", "0.5")] == ["log", 0.5]
-    with pytest.raises(argparse.ArgumentTypeError, match=r"cube.*sqrt"):
-        word_embeddings.transform_of("cube")
