@@ -1,6 +1,5 @@
 """Drop-in replacement for ``scanpy.pp.pca``: principal components of AnnData in memory or on disk."""
 
-from numbers import Integral
 from operator import itemgetter
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -20,9 +19,10 @@ from dspectral.io.anndata import (
 )
 from dspectral.parameters import check_flag, check_integer, check_option
 from dspectral.store.anndata import AnnDataCounts, open_anndata, open_backed
-from dspectral.store.anndata_files import dense_matrix, prepare_elements, read_anndata_shape
+from dspectral.store.anndata_files import create_groups, dense_matrix, read_anndata_shape
 from dspectral.store.counts import open_store
 from dspectral.store.location import Location, is_local
+from dspectral.store.rows import CountMatrix
 from dspectral.types import check_container, get_anndata_matrix, is_anndata, is_sparse
 
 if TYPE_CHECKING:
@@ -165,11 +165,14 @@ def pca(
     """
     check_option("svd_solver", svd_solver, SOLVERS)
     kind = SketchedPCA if check_flag("zero_center", zero_center) else TruncatedSVD
-    mask_var = _check_mask_option(mask_var, use_highly_variable, layer, obsm)
-    keys = [_check_key(key_added) or name for name in ("X_pca", "PCs", "pca")]
-    seed, dtype = _check_seed(rng, random_state), np.dtype(dtype)
-    check_flag("return_info", return_info)
-    target, rows, selected_obsm = _open_data(data, layer, obsm, copy=check_flag("copy", copy))
+    mask_var = _resolve_mask_option(mask_var, use_highly_variable, layer, obsm)
+    if key_added is not None and (not key_added or "/" in key_added):
+        raise ValueError(f"key_added={key_added!r} must be a name without '/', such as 'X_counts'")
+    keys = [key_added or name for name in ("X_pca", "PCs", "pca")]
+    if rng is not None and random_state != 0:
+        raise TypeError("rng and random_state are both given, but exclude each other: pass rng only")
+    seed, dtype = random_state if rng is None else np.random.default_rng(rng), np.dtype(dtype)
+    target, rows, returned = _open_data(data, layer, obsm, copy=check_flag("copy", copy))
     if svd_solver is not None and not isinstance(target, Location):
         _warn_ignored_solver(svd_solver, rows, centered=bool(zero_center))
     rows = engine.wrap_disk_array(rows)
@@ -177,12 +180,15 @@ def pca(
         has_default = target is not None and get_var_column(target, HIGHLY_VARIABLE) is not None
         mask_var = HIGHLY_VARIABLE if has_default else None
     mask = select_variables(target, mask_var)
-    n_vars = _check_shape(target, rows, layer, obsm)
+    n_vars = _check_shape(target, rows.shape, layer, obsm)
     if mask is not None:
         rows = _select_columns(rows, mask)
-    k = _check_n_comps(n_comps, rows.shape, svd_solver)
+    max_comps = min(rows.shape)
+    k = min(N_COMPS, max_comps - 1) if n_comps is None else check_integer("n_comps", n_comps)
+    if not 1 <= k <= max_comps:
+        raise ValueError(f"n_comps={k} must be from 1 to {max_comps}, the smaller number of cells and variables")
     if isinstance(target, Location):
-        prepare_elements(target, ("obsm", "varm", "uns"), (rows.shape[0] + n_vars) * k * dtype.itemsize)
+        create_groups(target, ("obsm", "varm", "uns"))
     is_remote = isinstance(target, Location) and not is_local(target.open_file_system()[0])
     source = "remote" if is_remote else "disk" if engine.is_lazy(rows) else "memory"
     model = kind(k, **_select_solver(rows.shape, k, tol, source), random_state=seed).fit(rows)
@@ -197,9 +203,8 @@ def pca(
         **({} if layer is None else {"layer": layer}),
         **({} if obsm is None else {"obsm": obsm}),
     }
-    uns = build_uns(model, centered=zero_center, mask_var=None)
+    uns = build_uns(model)
     uns["n_blocks"] = engine.as_dask_rows(rows).numblocks[0]
-    del uns["params"]
     facts = {"params": params, **{name: uns.pop(name) for name in ("variance", "variance_ratio")}}
     elements = {f"obsm/{keys[0]}": coordinates}
     if obsm is None:
@@ -207,7 +212,7 @@ def pca(
     else:
         facts["components"] = model.components_.T
     write_to_anndata(target, {**elements, f"uns/dspectral/{keys[2]}": uns, f"uns/{keys[2]}": facts})
-    return selected_obsm
+    return returned
 
 
 def _select_solver(shape: tuple[int, int], k: int, tol: float, source: str) -> dict[str, Any]:
@@ -220,61 +225,22 @@ def _select_solver(shape: tuple[int, int], k: int, tol: float, source: str) -> d
     return {**options, "n_passes": n_passes, "sketch_size": n_columns}
 
 
-def _check_mask_option(mask_var: object, use_highly_variable: bool | None, layer: str | None, obsm: str | None) -> Any:
-    """Validate the mask options and return ``mask_var``; with `obsm` neither mask nor layer is allowed."""
+def _resolve_mask_option(mask_var: Any, use_highly_variable: bool | None, layer: str | None, obsm: str | None) -> Any:
+    """Return ``mask_var``; raise ValueError for options that exclude each other."""
+    has_mask = mask_var is not ...
     if use_highly_variable is not None:
-        if mask_var is not ...:
-            raise ValueError(
-                "mask_var and use_highly_variable are both given, but exclude each other: pass mask_var only"
-            )
+        if has_mask:
+            raise ValueError("mask_var and use_highly_variable exclude each other: pass mask_var only")
         mask_var = HIGHLY_VARIABLE if use_highly_variable else None
-    if obsm is None:
-        return mask_var
-    if layer is not None:
-        raise ValueError(f"layer={layer!r} and obsm={obsm!r} are both given, but exclude each other: pass only one")
-    if mask_var is not ... and mask_var is not None:
-        raise ValueError("Argument `mask_var` is incompatible with `obsm`, because it selects columns of X: omit it")
-    return None
+    if obsm is not None and (layer is not None or (has_mask and mask_var is not None)):
+        raise ValueError(f"obsm={obsm!r} excludes mask_var and layer={layer!r}: pass only one")
+    return mask_var if obsm is None else None
 
 
-def _check_key(key: str | None) -> str | None:
-    """Validate the name of the results."""
-    if key is not None and (not isinstance(key, str) or not key or "/" in key):
-        raise ValueError(f"key_added={key!r} must be a name without '/', such as 'X_counts'")
-    return key
-
-
-def _check_seed(rng: Any, random_state: Any) -> Any:
-    """Return the seed, from whichever parameter is given."""
-    if rng is None:
-        return random_state
-    if isinstance(random_state, Integral) and random_state == 0:
-        return np.random.default_rng(rng)
-    raise TypeError("rng and random_state are both given, but exclude each other: pass rng only")
-
-
-def _check_n_comps(n_comps: object, shape: tuple[int, int], svd_solver: str | None) -> int:
-    """Return the number of components, or raise ValueError if it exceeds the smaller side."""
-    max_comps = min(shape)
-    k = min(N_COMPS, max_comps - 1) if n_comps is None else check_integer("n_comps", n_comps)
-    if not 1 <= k <= max_comps:
-        raise ValueError(
-            f"n_components={k} must be between 1 and min(n_samples, n_features)={max_comps} with "
-            f"svd_solver={svd_solver or 'arpack'!r} and all others: pass n_comps in this range"
-        )
-    return k
-
-
-def _check_shape(target: Any, rows: Any, layer: str | None, obsm: str | None) -> int:
+def _check_shape(target: Any, shape: tuple[int, ...], layer: str | None, obsm: str | None) -> int:
     """Return the number of variables of the results; raise ValueError if the matrix does not match them."""
-    shape, chunks = rows.shape, getattr(rows, "chunks", ((), ()))
     if len(shape) != 2:
         raise ValueError(f"the matrix has shape {shape}, but must have two axes, cells and variables: reshape it")
-    if len(chunks[1]) > 1:
-        raise ValueError(
-            f"Only dask arrays with chunking along the first axis are supported, but this one of shape {shape} has "
-            f"{len(chunks[1])} chunks of columns: call X.rechunk({{1: -1}}) first"
-        )
     if target is None:
         return int(shape[1])
     n_obs, n_vars = read_anndata_shape(target) if isinstance(target, Location) else target.shape
@@ -291,14 +257,10 @@ def _warn_ignored_solver(svd_solver: str, X: Any, *, centered: bool) -> None:
     is_dask = hasattr(X, "dask")
     sparse = is_sparse(X._meta) if is_dask else is_sparse(X) or engine.is_lazy(X)  # noqa: SLF001  of its blocks
     kind = f"a {'sparse' if sparse else 'dense'} {'dask array' if is_dask else 'matrix'}"
-    accepted_solvers = SCANPY_SOLVERS[kind, centered]
-    if svd_solver not in accepted_solvers:
-        is_legacy = svd_solver == "lobpcg" and centered and kind == "a sparse matrix"
+    if svd_solver not in SCANPY_SOLVERS[kind, centered]:
         warn(
-            f"Ignoring svd_solver={svd_solver!r} when using {kind} with zero_center={centered}: "
-            f"{'it is legacy code of scanpy, which has' if is_legacy else 'scanpy has'} "
-            f"{', '.join(accepted_solvers) or 'none'} there, and all compute the same components. Omit svd_solver",
-            FutureWarning if is_legacy else UserWarning,
+            f"Ignoring svd_solver={svd_solver!r} when using {kind} with zero_center={centered}, as scanpy does: all "
+            "solvers compute the same components. Omit svd_solver",
             stacklevel=3,
         )
 
@@ -312,9 +274,9 @@ def _open_data(data: Any, layer: str | None, obsm: str | None, *, copy: bool) ->
         rows = dense_matrix(location, layer, path=path)
         if rows is None:
             rows = open_store(data, layer=layer) if path is None else open_anndata(location, path=path)
-        if hasattr(rows, "dask") or isinstance(rows, AnnDataCounts):
+        if isinstance(rows, AnnDataCounts) or not isinstance(rows, CountMatrix):
             return location, rows, None
-        return _open_data(rows, None, None, copy=False)  # a store of dspectral, which has no layers
+        data = rows  # a store of dspectral, which has no layers
     if is_anndata(data):
         if data.isbacked and (copy or data.is_view):
             raise ValueError(
@@ -325,7 +287,7 @@ def _open_data(data: Any, layer: str | None, obsm: str | None, *, copy: bool) ->
         return target, open_backed(get_anndata_matrix(target, layer, obsm)), target if copy else None
     if copy or layer is not None or obsm is not None:
         raise ValueError("layer, obsm and copy require an AnnData, but a matrix or store was given: omit them")
-    if hasattr(data, "to_anndata"):
+    if isinstance(data, CountMatrix):
         adata = data.to_anndata()
         return adata, data, adata
     if not (engine.is_lazy(data) or is_sparse(data)):
@@ -336,19 +298,13 @@ def _open_data(data: Any, layer: str | None, obsm: str | None, *, copy: bool) ->
 
 def _select_columns(rows: Any, mask: NDArray[np.bool_]) -> Any:
     """Return the columns of a mask, lazily for lazy rows."""
-    if len(mask) != rows.shape[1] or not mask.any():
-        hint = ": The shape of the mask do not match the data." if len(mask) != rows.shape[1] else ""
+    columns = np.flatnonzero(mask)
+    if len(mask) != rows.shape[1] or not len(columns):
         raise ValueError(
-            f"mask_var selects {np.count_nonzero(mask)} of {len(mask)} variables, but must select one or more of "
-            f"{rows.shape[1]}{hint}"
+            f"mask_var selects {len(columns)} of {len(mask)} variables, but must select one or more of {rows.shape[1]}"
         )
-    lazy = engine.is_lazy(rows)
-    kind = engine.as_dask_rows(rows)._meta if lazy else rows  # noqa: SLF001  the kind of its blocks
+    kind = engine.as_dask_rows(rows)._meta if engine.is_lazy(rows) else rows  # noqa: SLF001  the kind of its blocks
+    select = itemgetter((slice(None), columns))
     return engine.map_rows(
-        rows,
-        itemgetter((slice(None), np.flatnonzero(mask))),
-        n_columns=int(np.count_nonzero(mask)),
-        dtype=kind.dtype,
-        sparse_output=is_sparse(kind),
-        name="select",
+        rows, select, n_columns=len(columns), dtype=kind.dtype, sparse_output=is_sparse(kind), name="select"
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from numbers import Real
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,16 +37,6 @@ FITTED_ATTRIBUTES = {
     "solver": "solver_",
 }
 """Names in ``uns`` and their estimator attributes; the first two names are those of scanpy."""
-
-
-class HasComponents(Protocol):
-    """A fitted estimator with components, such as :class:`~dspectral.TruncatedSVD`."""
-
-    components_: NDArray[Any]
-
-    def get_params(self) -> dict[str, Any]:
-        """Return the parameters."""
-        ...
 
 
 def write_anndata(
@@ -94,7 +84,7 @@ def write_anndata(
 
 def write_embedding(
     adata: "AnnData | str | PathLike[str]",
-    estimator: HasComponents,
+    estimator: Any,
     coordinates: RowsLike,
     *,
     key: str | None = None,
@@ -151,9 +141,7 @@ def write_embedding(
     if not key.startswith("X_") or key == "X_" or "/" in key:
         raise ValueError(f"key={key!r} must be 'X_' and a name, such as 'X_svd'")
     name = key.removeprefix("X_")
-    target: Any = adata
-    if isinstance(adata, str | PathLike):
-        target = Location.from_url(adata, storage_options)
+    target = Location.from_url(adata, storage_options) if isinstance(adata, str | PathLike) else adata
     n_obs, n_vars = read_anndata_shape(target) if isinstance(target, Location) else target.shape
     rows: Any = as_dask_rows(coordinates) if is_lazy(coordinates) else np.asarray(coordinates)
     if rows.shape != (n_obs, len(components)):
@@ -163,14 +151,25 @@ def write_embedding(
         )
     mask = select_variables(target, mask_var)
     names = read_variable_names(target) if isinstance(target, Location) else target.var_names
-    if names is not None and (mask is None or len(mask) == len(names)):
+    if mask is None or len(mask) == len(names):
         names = np.asarray(names, dtype=object)
         check_columns(estimator, columns_from_names(VARIABLES, names if mask is None else names[mask]), "the AnnData")
     # All checks precede the first write: an error leaves the AnnData unchanged.
+    params = {
+        **{
+            option: value
+            for option, value in estimator.get_params().items()
+            if isinstance(value, str | bool | np.bool_ | Real)
+        },
+        "zero_center": centered,
+        "use_highly_variable": isinstance(mask_var, str) and mask_var == "highly_variable",
+        **({"mask_var": mask_var} if isinstance(mask_var, str) else {}),
+        "estimator": type(estimator).__name__,
+    }
     elements = {
         f"obsm/{key}": rows,
         f"varm/{'PCs' if name == 'pca' else name}": build_loadings(components, n_vars, mask),
-        f"uns/{name}": build_uns(estimator, centered=centered, mask_var=mask_var),
+        f"uns/{name}": {"params": params, **build_uns(estimator)},
     }
     write_to_anndata(target, elements)
 
@@ -202,23 +201,13 @@ def select_variables(target: "AnnData | Location | None", mask_var: ArrayLike | 
         return None
     if target is None and isinstance(mask_var, str):
         raise ValueError(f"mask_var={mask_var!r} needs an AnnData, but X is a matrix: pass an array of bool")
-    column = get_var_column(target, mask_var) if isinstance(mask_var, str) else mask_var
+    column = get_var_column(target, mask_var) if isinstance(mask_var, str) and target is not None else mask_var
     if column is None:
-        raise ValueError(
-            f"mask_var={mask_var!r} must be a column of var. Did not find `adata.var[{mask_var!r}]`. Add it, or pass "
-            "an array of bool"
-        )
-    n_missing = int(np.sum(column.isna())) if hasattr(column, "isna") else 0
-    if n_missing:
-        raise ValueError(
-            f"{f'mask_var {mask_var!r}' if isinstance(mask_var, str) else 'mask_var'} has {n_missing} missing values "
-            "(NA), but must be True or False: fill them, for example by fillna(False)"
-        )
+        raise ValueError(f"Did not find `adata.var[{mask_var!r}]`. Add it, or pass mask_var as an array of bool")
     values = np.asarray(column)
-    if values.ndim != 1 or not all(value in (True, False) for value in values.tolist()):
-        raise ValueError(
-            f"mask_var has the values {values[:3]} ..., but must be True or False: Mask array must be boolean."
-        )
+    if values.ndim != 1 or not all(isinstance(value, bool | np.bool_) for value in values.tolist()):
+        name = f" {mask_var!r}" if isinstance(mask_var, str) else ""
+        raise ValueError(f"mask_var{name} is {values[:3]} ..., but must be True or False, and none missing: fill it")
     return values.astype(bool)
 
 
@@ -230,28 +219,15 @@ def build_loadings(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_
             f"components have {components.shape[1]} columns, but the AnnData has {n_vars} variables, of which "
             f"mask_var selects {np.count_nonzero(mask_array)} of {len(mask_array)}: pass the mask used in fit"
         )
-    # Like scanpy, use loadings of 0 for variables outside the mask.
     loadings = np.zeros((n_vars, len(components)), dtype=components.dtype)
     loadings[mask_array] = components.T
     return loadings
 
 
-def build_uns(estimator: HasComponents, *, centered: bool, mask_var: ArrayLike | str | None) -> dict[str, Any]:
-    """Return the entry of ``uns`` for a fitted estimator, in types that AnnData can write."""
-    # scanpy reads these names.
-    mask_name = mask_var if isinstance(mask_var, str) else None
-    params: dict[str, Any] = {"zero_center": centered, "use_highly_variable": mask_name == "highly_variable"}
-    if mask_name is not None:
-        params["mask_var"] = mask_name
-    parameters = {
-        name: value for name, value in estimator.get_params().items() if isinstance(value, str | bool | np.bool_ | Real)
-    }
-    attributes = {
-        name: getattr(estimator, attribute)
-        for name, attribute in FITTED_ATTRIBUTES.items()
-        if hasattr(estimator, attribute)
-    }
-    certificate = getattr(estimator, "certificate_", None)
-    if certificate is not None:
-        attributes["certificate"] = {name: float(value) for name, value in certificate._asdict().items()}
-    return {"params": {**parameters, **params, "estimator": type(estimator).__name__}, **attributes}
+def build_uns(estimator: Any) -> dict[str, Any]:
+    """Return the results of a fitted estimator for ``uns``, in types that AnnData can write."""
+    fitted = vars(estimator)
+    results = {name: fitted[attribute] for name, attribute in FITTED_ATTRIBUTES.items() if attribute in fitted}
+    if (certificate := fitted.get("certificate_")) is not None:
+        results["certificate"] = {name: float(value) for name, value in certificate._asdict().items()}
+    return results

@@ -1,8 +1,6 @@
 """AnnData files in Zarr or HDF5: open and write files, read and update single elements, and build AnnData objects."""
 
-import errno
 import json
-import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +17,7 @@ import zarr
 from dask.system import CPU_COUNT
 from scipy import sparse
 
-from dspectral.store.location import DISK_FULL_ADVICE, Location, StoreError, is_local
+from dspectral.store.location import Location, StoreError, is_local
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -69,14 +67,19 @@ def get_element(root: Any, path: str) -> Any:
     if isinstance(root, zarr.Group) or element is None:
         return element
     inside = {path: element}
-    if not hasattr(element, "dtype"):
+    if not is_array(element):
         element.visititems(inside.__setitem__)
     for name, part in inside.items():
-        if hasattr(part, "dtype") and (part.external or part.is_virtual):
+        if is_array(part) and (part.external or part.is_virtual):
             raise StoreError(
                 f"{name} of {root.file.filename} is stored in another file: write its values into this file"
             )
     return element
+
+
+def is_array(element: object) -> bool:
+    """Report whether an element of a file is an array, and not a group or missing."""
+    return hasattr(element, "dtype")
 
 
 @dataclass(frozen=True)
@@ -99,8 +102,8 @@ def dense_matrix(location: Location, layer: str | None, *, path: str | None = No
     """Return a dense matrix, by default X, as a Dask array of shape (n_obs, n_vars); None if it is not dense."""
     with open_anndata_root(location) as root:
         path = path or matrix_path(root, layer)
-        element: Any = None if path is None else get_element(root, path)
-        if path is None or not hasattr(element, "dtype"):
+        element = None if path is None else get_element(root, path)
+        if path is None or element is None or not is_array(element):
             return None
         matrix = DenseMatrix(location, path, element.shape, np.dtype(element.dtype))
     tall = min(matrix.shape[0], max(1, CHUNK_BYTES // max(1, matrix.shape[1] * matrix.dtype.itemsize)))
@@ -109,10 +112,10 @@ def dense_matrix(location: Location, layer: str | None, *, path: str | None = No
 
 
 def matrix_path(root: Any, layer: str | None) -> str | None:
-    """Return the path of a matrix in a file, None if there is no such layer; AnnData 0.6 wrote ``raw.X``."""
+    """Return the path of a matrix in a file, None if there is no such layer."""
     if layer is None:
         return "X"
-    paths = (f"layers/{layer}", *(("raw/X", "raw.X") if layer == "raw" else ()))
+    paths = (f"layers/{layer}", *(("raw/X",) if layer == "raw" else ()))
     return next((path for path in paths if path in root), None)
 
 
@@ -179,33 +182,19 @@ def read_anndata_shape(location: Location) -> tuple[int, int]:
 def read_variable_names(location: Location, matrix: str = "X") -> Any:
     """Return the names of the variables of a matrix; None if it has none."""
     with open_anndata_root(location) as root:
-        table = get_element(root, {"raw/X": "raw/var", "raw.X": "raw.var"}.get(matrix, "var"))
-        if table is None or matrix.startswith("obsm/"):
-            return None
-        if hasattr(table, "dtype"):  # AnnData 0.6: a structured array
-            return table["index"] if "index" in table.dtype.names else None
-        return import_optional("anndata").io.read_elem(table[table.attrs["_index"]])
+        table = None if matrix.startswith("obsm/") else get_element(root, "raw/var" if matrix == "raw/X" else "var")
+        return None if table is None else import_optional("anndata").io.read_elem(table[table.attrs["_index"]])
 
 
 def read_element(location: Location, path: str) -> Any:
-    """Read an element of an AnnData file into memory."""
-    parent, _, name = path.rpartition("/")
+    """Read an element of an AnnData file into memory; None if it is missing."""
     with open_anndata_root(location) as root:
-        table = get_element(root, parent)
-        if hasattr(table, "dtype"):  # AnnData 0.6: a structured array with a field for each column
-            return table[:][name] if name in table.dtype.names else None
         element = get_element(root, path)
         return None if element is None else import_optional("anndata").io.read_elem(element)
 
 
-def prepare_elements(location: Location, groups: Iterable[str], n_bytes: int) -> None:
-    """Check free disk space and create the parent groups of elements before they are computed."""
-    file_system, path = location.open_file_system()
-    if is_local(file_system) and file_system.exists(path):
-        free = shutil.disk_usage(path).free
-        if free < n_bytes:
-            message = f"{n_bytes} bytes of results do not fit the {free} that are free{DISK_FULL_ADVICE}"
-            raise OSError(errno.ENOSPC, message, location.url)
+def create_groups(location: Location, groups: Iterable[str]) -> None:
+    """Create the parent groups of elements; raises an error before their computation if the file is not writable."""
     with open_anndata_root(location, writable=True) as root:
         for name in groups:
             group = _require_group(root, name)
@@ -274,25 +263,17 @@ def _write_blocks(location: Location, path: str, rows: da.Array) -> None:
 def _require_group(root: Any, path: str) -> Any:
     """Return a group of elements; create it if it is missing."""
     for name in path.split("/"):
-        table: Any = get_element(root, name)
-        if hasattr(table, "dtype"):  # AnnData 0.6: a structured array with a field for each element
-            table = table[:]
-            del root[name]
-        if name not in root:
+        if get_element(root, name) is None:
             root.create_group(name).attrs.update({"encoding-type": "dict", "encoding-version": "0.1.0"})
         root = root[name]
-        for field in table.dtype.names if isinstance(table, np.ndarray) else ():
-            import_optional("anndata").io.write_elem(root, field, table[field])
     return root
 
 
 def _count_rows(frame: Any) -> int:
     """Return the number of rows of a data frame in a file."""
-    if hasattr(frame, "dtype"):  # a table of AnnData 0.6
-        return int(frame.shape[0])
     index = frame[frame.attrs["_index"]]
     # Nullable strings are a group of values and mask.
-    return int((index if hasattr(index, "shape") else index["values"]).shape[0])
+    return int((index if is_array(index) else index["values"]).shape[0])
 
 
 def as_anndata(

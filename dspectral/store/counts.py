@@ -292,8 +292,6 @@ def open_store(
     if store is not None:
         _check_tokenizer(store.provenance, tokenizer, location.url)
         return replace(store, blocks=exclude_blocks(store.blocks, without, location.url), left_out=tuple(without))
-    if {"obs", "var"} <= {*location.list_names()}:  # a file of AnnData 0.6, which did not store the encoding
-        return open_anndata(location, layer=layer)
     if CORPUS_KEY in attributes:
         raise StoreError(f"{url} is a corpus of sentences, not a store of counts: open it with open_corpus")
     if location.read_attributes("plans") is not None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import dask.array as da
@@ -29,6 +29,7 @@ from dspectral.store.blocks import read_block as original
 from tests.strategies import zipf_counts
 
 anndata = pytest.importorskip("anndata")
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # AnnData announces its next defaults
 ROWS = zipf_counts(90, 40, 9).astype(np.float32)
 
 
@@ -62,13 +63,14 @@ h5py = pytest.importorskip("h5py")
 KINDS = ("h5ad", "zarr")
 
 
+def write(adata, path):
+    adata.write_h5ad(path) if path.suffix == ".h5ad" else adata.write_zarr(path)
+    return str(path)
+
+
 @pytest.fixture(params=KINDS)
 def path(tmp_path, request):
-    place = tmp_path / f"cells.{request.param}"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # AnnData announces its next defaults
-        made().write_h5ad(place) if request.param == "h5ad" else made().write_zarr(place)
-    return str(place)
+    return write(made(), tmp_path / f"cells.{request.param}")
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def values_of(model):
     return np.round(model.singular_values_, 4).tolist()
 
 
-def test_x_layers_and_raw_of_a_file_open_as_stores(path):
+def test_layers_and_raw_open_as_stores(path):
     for layer, factor in (("by column", 1), (None, 1), ("counts", 2), ("raw", 3)):
         opened = open_store(path, layer=layer)
         assert np.array_equal(opened.counts.compute().toarray(), factor * ROWS.toarray())
@@ -93,44 +95,42 @@ def test_x_layers_and_raw_of_a_file_open_as_stores(path):
     assert "raw/X" in repr(opened)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("layer", "sentence"),
+    ("layer", "named"),
     [
         ("nothing", r"cells.*'nothing'.*'by column', 'counts', 'dense'"),
-        ("dense", r"'dense'.*array.*csr_matrix.*adata\.layers\['dense'\]"),
+        ("dense", r"layers/dense.*array.*csr_matrix"),
+        ("counts", r"layers/counts of .*cells\..*, rows 0 to 90.*data"),
     ],
 )
-def test_a_layer_that_is_missing_or_no_csr_matrix_is_named(path, layer, sentence):
-    with pytest.raises(StoreError, match=sentence):
-        open_store(path, layer=layer)
+def test_layers_that_cannot_be_read_are_refused(kind, layer, named, tmp_path):
+    path = write(made(), tmp_path / f"cells.{kind}")
+    with h5py.File(path, "r+") if kind == "h5ad" else nullcontext(zarr.open_group(path)) as root:
+        del root["layers/counts/data"]
+    with pytest.raises(StoreError, match=named):
+        open_store(path, layer=layer).counts.compute()
 
 
-def test_a_store_has_no_layers_and_a_missing_or_broken_file_is_named(store, tmp_path):
-    with pytest.raises(StoreError, match=r"layer.*'counts'"):
-        open_store(store.location.url, layer="counts")
-    with pytest.raises(StoreError, match=r"none\.h5ad"):
-        open_store(str(tmp_path / "none.h5ad"))
+def test_stores_have_no_layers_and_missing_or_broken_files_are_refused(store, tmp_path):
     (tmp_path / "text.h5ad").write_text("text")
-    with pytest.raises(StoreError, match=r"text\.h5ad.*HDF5"):
-        open_store(str(tmp_path / "text.h5ad"))
+    for path, layer, named in (
+        (store.location.url, "counts", r"layer.*'counts'"),
+        (tmp_path / "none.h5ad", None, r"none\.h5ad"),
+        (tmp_path / "text.h5ad", None, r"text\.h5ad.*HDF5"),
+    ):
+        with pytest.raises(StoreError, match=named):
+            open_store(str(path), layer=layer)
 
 
-def test_a_part_that_is_missing_of_an_h5ad_file_is_named(tmp_path):
-    made().write_h5ad(tmp_path / "cells.h5ad")
-    with h5py.File(tmp_path / "cells.h5ad", "r+") as file:
-        del file["layers/counts/data"]
-    with pytest.raises(StoreError, match=r"'counts'.*cells\.h5ad, rows 0 to 90.*data"):
-        open_store(str(tmp_path / "cells.h5ad"), layer="counts").counts.compute()
-
-
-def test_an_h5ad_file_behind_a_url_is_read(tmp_path):
-    made().write_h5ad(tmp_path / "cells.h5ad")
-    fsspec.filesystem("memory").pipe("/far/cells.h5ad", (tmp_path / "cells.h5ad").read_bytes())
+def test_remote_h5ad_file_is_read(tmp_path):
+    content = Path(write(made(), tmp_path / "cells.h5ad")).read_bytes()
+    fsspec.filesystem("memory").pipe("/far/cells.h5ad", content)
     opened = open_store("memory://far/cells.h5ad")
     assert np.array_equal(opened.counts.compute().toarray(), ROWS.toarray())
 
 
-def test_estimators_take_matrices_that_anndata_holds_on_disk(path, tmp_path):
+def test_estimators_take_backed_matrices(path, tmp_path):
     direct = values_of(TruncatedSVD(3).fit(ROWS))
     if path.endswith("h5ad"):
         for mode in ("r", "r+"):
@@ -153,7 +153,7 @@ def open_group(path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_store_is_written_block_by_block_and_read_by_anndata(store, tmp_path, kind, monkeypatch):
+def test_write_anndata_reads_each_block_once(store, tmp_path, kind, monkeypatch):
     seen = []
     monkeypatch.setattr(
         "dspectral.store.counts.read_block",
@@ -172,7 +172,7 @@ def test_a_store_is_written_block_by_block_and_read_by_anndata(store, tmp_path, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_write_that_was_stopped_leaves_no_file_and_begins_anew(store, tmp_path, kind, monkeypatch):
+def test_write_anndata_leaves_no_partial_file(store, tmp_path, kind, monkeypatch):
     def full(*args, **options):
         raise OSError("no space left")
 
@@ -186,7 +186,7 @@ def test_a_write_that_was_stopped_leaves_no_file_and_begins_anew(store, tmp_path
     assert read(path).shape == (90, 40)
 
 
-def test_a_store_is_written_as_zarr_behind_a_url_and_as_hdf5_on_disks_alone(store):
+def test_write_anndata_writes_remote_zarr_and_local_hdf5(store):
     write_anndata(store, "memory://anndata/out.zarr")
     assert open_store("memory://anndata/out.zarr").nnz == ROWS.nnz
     with pytest.raises(StoreError, match=r"out\.h5ad.*HDF5.*\.zarr"):
@@ -207,7 +207,7 @@ def digests(path):
 
 
 @pytest.mark.parametrize("lazy", [False, True])
-def test_results_go_into_a_file_and_the_rest_stays_as_it_was(path, lazy, monkeypatch):
+def test_write_embedding_leaves_the_rest_of_a_file_unchanged(path, lazy, monkeypatch):
     before = digests(path)
     rows = open_store(path)
     small = open_store(path).counts.rechunk({0: 20})
@@ -222,7 +222,7 @@ def test_results_go_into_a_file_and_the_rest_stays_as_it_was(path, lazy, monkeyp
     assert np.array_equal(adata.obsm["before"], np.ones((90, 2)))
 
 
-def test_directions_of_chosen_variables_are_zero_on_the_others(path):
+def test_write_embedding_fills_zeros_outside_the_mask(path):
     chosen = np.arange(40) % 2 == 0
     adata = made()
     model = TruncatedSVD(3).fit(ROWS[:, chosen])
@@ -241,37 +241,30 @@ NARROW = ROWS[:, :20]
 
 @pytest.mark.parametrize("on_disk", [True, False])
 @pytest.mark.parametrize(
-    ("rows", "options", "said"),
+    ("rows", "options", "named"),
     [
         (ROWS[1:], {}, r"shape \(89, 3\)"),
         (NARROW, {}, "20 columns"),
         (NARROW, {"mask_var": np.arange(40) < 3}, "mask_var.*3 of 40"),
-        (ROWS, {"mask_var": "none"}, "mask_var.*'none'"),
+        (ROWS, {"mask_var": "none"}, "'none'.*mask_var"),
         (ROWS, {"key": "svd"}, "key.*'svd'"),
-        (ROWS, {"model": WordEmbedding()}, "WordEmbedding.*components_"),
+        (ROWS, {"estimator": WordEmbedding()}, "WordEmbedding.*components_"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_sentence(path, on_disk, rows, options, said):
+def test_write_embedding_refuses_what_does_not_fit(path, on_disk, rows, options, named):
     model = TruncatedSVD(3).fit(rows)
-    options = {**options}
-    with pytest.raises(ValueError, match=said):
-        write_embedding(path if on_disk else made(), options.pop("model", model), model.transform(rows), **options)
+    options = {"estimator": model, "coordinates": model.transform(rows), **options}
+    with pytest.raises(ValueError, match=named):
+        write_embedding(path if on_disk else made(), **options)
 
 
-def test_results_go_into_files_of_anndata_alone(store, tmp_path):
+def test_write_embedding_refuses_other_and_open_files(store, tmp_path):
     model = TruncatedSVD(3).fit(ROWS)
-    for place, said in (
-        (store.location.url, re.escape(store.location.url)),
-        (tmp_path / "none.zarr", r"none\.zarr"),
-    ):
-        with pytest.raises(StoreError, match=said):
-            write_embedding(place, model, model.transform(ROWS))
-
-
-def test_a_file_that_is_open_for_reading_is_named(tmp_path):
+    for path in (store.location.url, str(tmp_path / "none.zarr")):
+        with pytest.raises(StoreError, match=re.escape(path)):
+            write_embedding(path, model, model.transform(ROWS))
     made().write_h5ad(tmp_path / "cells.h5ad")
     backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
-    model = TruncatedSVD(3).fit(backed.X)
     with pytest.raises(StoreError, match=r"cells\.h5ad"):
         write_embedding(tmp_path / "cells.h5ad", model, model.transform(backed.X))
     backed.file.close()
@@ -279,12 +272,12 @@ def test_a_file_that_is_open_for_reading_is_named(tmp_path):
     assert read(str(tmp_path / "cells.h5ad")).obsm["X_svd"].shape == (90, 3)
 
 
-def test_a_whole_anndata_is_refused_with_the_matrices_that_it_holds():
+def test_estimators_refuse_a_whole_anndata():
     with pytest.raises(TypeError, match=r"X.*AnnData.*adata\.X.*adata\.layers\[.*'counts', 'by col"):
         TruncatedSVD(2).fit(made())
 
 
-def test_a_store_becomes_an_anndata_object_of_csr_matrix_blocks(tmp_path):
+def test_to_anndata_has_csr_matrix_blocks(tmp_path):
     texts = tmp_path / "lines.txt"
     texts.write_text("to be\nor not\nto be\n")
     store = build_store(str(texts), str(tmp_path / "texts"), vocabulary=VocabularySettings())
@@ -301,7 +294,7 @@ def test_a_store_becomes_an_anndata_object_of_csr_matrix_blocks(tmp_path):
 @pytest.mark.parametrize(
     ("model", "key"), [(SketchedPCA(3), "X_pca"), (TruncatedSVD(3), "X_svd"), (TruncatedSVD(3), "X_lsi")]
 )
-def test_results_go_into_an_object_in_memory(model, key):
+def test_write_embedding_writes_into_an_object(model, key):
     adata = made()
     coordinates = model.fit(adata.X).transform(adata.X)
     write_embedding(adata, model, coordinates, key=None if key != "X_lsi" else key)
