@@ -6,7 +6,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from glob import has_magic
 from os import PathLike
 from pathlib import Path
@@ -26,7 +26,6 @@ from dspectral.exploring.page import Exploration
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.parameters import check_integer
 from dspectral.paths import expand_path
-from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.corpus_build import CHARACTERS, build_corpus
 from dspectral.store.from_text.lines import BLOCK_BYTES, MAX_DOCUMENT_BYTES, DocumentSizeLimit, ReadOptions
@@ -36,14 +35,6 @@ from dspectral.text.token_rules import TokenRule
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 
 MIN_CLUSTERS = 2
-TOKENIZERS = (
-    ("\u3041", "\u30ff", "such as nagisa:wakati after pip install nagisa"),
-    ("\u3400", "\u9fff", "such as jieba:lcut after pip install jieba"),
-    ("\u0e01", "\u0e7f", "such as pythainlp.tokenize:word_tokenize after pip install pythainlp"),
-    ("\u0e80", "\u0eff", "such as laonlp.tokenize:word_tokenize after pip install laonlp"),
-    ("\u1780", "\u17ff", "such as khmernltk:word_tokenize after pip install khmer-nltk"),
-)
-"""First and last letter of a script without blanks, and a tokenizer for it."""
 MIN_TOKENS = 1_000
 """Tokens from which on words are expected to repeat."""
 SOURCE_FIELDS = ("unit", "field", "encoding", "delimiter")
@@ -155,7 +146,7 @@ def explore(  # noqa: PLR0913  options of the reader
         check_integer(size, value, at_least=1)
     seed = check_integer("seed", seed, at_least=0)
     rules = check_clean(clean)
-    stages, start = StageTimer(stage), time.perf_counter()
+    stages, start = StageTimer(stage or nullcontext), time.perf_counter()
     with ExitStack() as stack:
         folder = _make_scratch_folder(stack, scratch)
         paths, n_texts = _resolve_sources(sources, texts, folder, stages)
@@ -173,7 +164,19 @@ def explore(  # noqa: PLR0913  options of the reader
         if by is not None:
             with stages.measure("Read the groups of documents", TEXT if isinstance(by, str) else "memory"):
                 groups = read_groups(by, files, read_options, n_texts)
-        corpus = _build_corpus(files, folder, read_options, stages, tokens, rules)
+        with stages.measure("Count the words", TEXT, 2):
+            corpus = build_corpus(
+                files,
+                f"{folder}/corpus.zarr",
+                min_count=1,  # all types are kept; rare ones are removed when all are counted
+                lowercase=True,
+                tokens=tokens,
+                clean=rules,
+                **_get_fields(read_options, *SOURCE_FIELDS, "block_bytes", "errors", "missing", "format"),
+                max_document_bytes=max_document_bytes,
+                long_documents=long_documents,
+                source_options=source_options,
+            )
         min_count = min_count or get_default_min_count(corpus.n_tokens)
         words = FrequentWords.from_corpus(corpus, min_count=min_count, n_words=sizes.n_words, clean=rules)
         if not words.n_tokens:
@@ -184,9 +187,11 @@ def explore(  # noqa: PLR0913  options of the reader
         tokenizer = tokens if isinstance(tokens, str) else repr(as_tokenizer(tokens))
         exploration = _analyze_words(title, words, text, folder, sizes, stages, seed, tokenizer, groups)
     names = None if texts is not None else [_get_public_name(path) for path in paths]
-    exploration.settings |= {"sources": names} | _record_settings(read_options, min_count, seed)
-    if by is not None:
-        exploration.settings["by"] = by if isinstance(by, str) else "groups"
+    fields = _get_fields(read_options, *SOURCE_FIELDS) | {"by": by if by is None or isinstance(by, str) else "groups"}
+    # Without options of file systems, which may hold secrets.
+    limits = _get_fields(read_options, "block_bytes", "errors") | limit.record()
+    exploration.settings |= {"sources": names, "min_count": min_count, "seed": seed, **limits}
+    exploration.settings |= {field: value for field, value in fields.items() if value is not None}
     if tokenizer in ("words", "language"):
         tokenizer = corpus.provenance["corpus"]["tokens"]
     if tokenizer != "language":
@@ -242,40 +247,8 @@ def _resolve_sources(
     return [path], n
 
 
-def _build_corpus(
-    paths: list[str],
-    folder: str,
-    read_options: ReadOptions,
-    stages: StageTimer,
-    tokens: TokenRule | TokenizerLike,
-    clean: Collection[str],
-) -> Corpus:
-    """Build the corpus from which all findings are computed."""
-    with stages.measure("Count the words", TEXT, 2):
-        return build_corpus(
-            paths,
-            f"{folder}/corpus.zarr",
-            # All types are kept; rare ones are removed when all are counted.
-            min_count=1,
-            lowercase=True,
-            tokens=tokens,
-            clean=clean,
-            **_get_fields(read_options, *SOURCE_FIELDS, "block_bytes", "errors", "missing", "format"),
-            max_document_bytes=read_options.size_limit.n_bytes,
-            long_documents=read_options.size_limit.treatment,
-            source_options=read_options.options,
-        )
-
-
 def _get_fields(read_options: ReadOptions, *names: str) -> dict[str, Any]:
     return {name: getattr(read_options, name) for name in names}
-
-
-def _record_settings(read_options: ReadOptions, min_count: int, seed: int) -> dict[str, Any]:
-    """Return the settings for the page, without options of file systems, which may hold secrets."""
-    source = {name: value for name, value in _get_fields(read_options, *SOURCE_FIELDS).items() if value is not None}
-    sizes = {"block_bytes": read_options.block_bytes, "errors": read_options.errors, **read_options.size_limit.record()}
-    return {"min_count": min_count, "seed": seed, **sizes, **source}
 
 
 def _get_title(source: str) -> str:
@@ -352,13 +325,10 @@ def _analyze_words(
 def _find_tokenization_problem(words: FrequentWords, tokenizer: str) -> str:
     """Return a warning if tokens are probably not words, and a tokenizer to use; empty if they are."""
     if tokenizer in ("words", "language") and words.corpus.provenance["corpus"]["tokens"] == CHARACTERS:
-        initials = [word[0] for word in words.words[1:]]
-        weights = [sum(words.counts[1:][[low <= letter <= high for letter in initials]]) for low, high, _ in TOKENIZERS]
-        # Japanese comes first: it also uses Chinese characters.
-        advice = [text for (*_, text), n in zip(TOKENIZERS, weights, strict=True) if 5 * n > sum(weights)]
         return (
             "the text has no blanks, so words are pairs of its letters, or runs of kana: for whole words pass "
-            f"tokens=MODULE:FUNCTION (--tokenizer), {advice[0] if advice else 'a tokenizer of the language'}"
+            "tokens=MODULE:FUNCTION (--tokenizer), a tokenizer of the language, such as nagisa:wakati, jieba:lcut, "
+            "pythainlp.tokenize:word_tokenize, laonlp.tokenize:word_tokenize or khmernltk:word_tokenize"
         )
     if words.n_tokens >= MIN_TOKENS and 2 * words.n_types > words.n_tokens:
         return (

@@ -25,18 +25,18 @@ class Stage(NamedTuple):
     seconds: float
 
 
+@dataclass
 class StageTimer:
     """Times the stages of one run; `finished` lists them in order."""
 
-    def __init__(self, callback: StageCallback | None = None) -> None:
-        self.finished: list[Stage] = []
-        self._callback: StageCallback = callback or nullcontext
+    callback: StageCallback = nullcontext
+    finished: list[Stage] = field(default_factory=list)
 
     @contextmanager
     def measure(self, name: str, reads: str, n_passes: int = 1) -> Iterator[None]:
         """Time the body of a ``with`` statement; a stage that raises is not recorded."""
         start = time.perf_counter()
-        with self._callback(name):
+        with self.callback(name):
             yield
         self.finished.append(Stage(name, reads, n_passes, time.perf_counter() - start))
 
@@ -94,16 +94,9 @@ class Sizes(NamedTuple):
         Sizes
             Sizes, none of them larger; 0 where the text is too short.
         """
-        return self._replace(
-            n_words=min(self.n_words, n_words),
-            n_components=min(self.n_components, n_documents // 4, n_words // 4),
-            n_clusters=min(self.n_clusters, n_words // 8),
-            n_dimensions=min(self.n_dimensions, n_words // 4),
-            n_listed=min(self.n_listed, n_words),
-            n_mapped=min(self.n_mapped, n_words),
-            n_mapped_documents=min(self.n_mapped_documents, n_documents),
-            n_documents=min(self.n_documents, n_documents),
-        )
+        few = min(n_documents // 4, n_words // 4)
+        limits = (n_words, few, n_words // 8, n_words // 4, n_words, n_words, n_documents, n_documents)
+        return type(self)(*map(min, self, limits))
 
 
 def get_default_min_count(n_tokens: int) -> int:
@@ -135,20 +128,14 @@ def build_class_tree(clustering: SpectralBrownClustering) -> Branch:
     """Return the tree of a fitted clustering, with colors for N_GROUPS of its branches."""
     codes = clustering.tree_.codes()
     labels, counts = clustering.labels_[1:], np.asarray(clustering.word_counts_)[1:]
-    members: dict[str, NDArray[np.int64]] = {
-        code: np.flatnonzero(labels == cluster) + 1 for cluster, code in enumerate(codes)
-    }
+    members = {code: np.flatnonzero(labels == cluster) + 1 for cluster, code in enumerate(codes)}
     root = _build_branch("", {code: words for code, words in members.items() if len(words)}, counts)
     groups = [root]
     # Invariant: `groups` holds every word once, in the order of the leaves; a split replaces a branch in place.
-    while len(groups) < N_GROUPS:
+    while len(groups) < N_GROUPS and any(group.branches for group in groups):
         # The largest branch is split, so that no color covers most of the map.
-        candidates = [group for group in groups if group.branches]
-        largest = max(candidates, key=lambda group: len(group.words), default=None)
-        if largest is None:
-            break
-        index = groups.index(largest)
-        groups[index : index + 1] = largest.branches
+        index = max(range(len(groups)), key=lambda i: bool(groups[i].branches) * len(groups[i].words))
+        groups[index : index + 1] = groups[index].branches
     for number, group in enumerate(groups):
         _set_group(group, number)
     return root

@@ -2,8 +2,6 @@
 
 import dataclasses
 import platform
-import tempfile
-import webbrowser
 from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -45,27 +43,6 @@ N_FREQUENT_WORDS = 60
 PACKAGES = ("dspectral", "numpy", "scipy", "dask", "zarr", "scikit-learn", "numba", "bokeh")
 
 
-def _round_to_two_digits(quantity: str) -> str:
-    """Return a number with its unit without decimals, or with one below 10.
-
-    >>> _round_to_two_digits("837.52 MiB"), _round_to_two_digits("2.74 MiB"), _round_to_two_digits("1m 14s")
-    ('838 MiB', '2.7 MiB', '1m 14s')
-    """
-    number, _, unit = quantity.partition(" ")
-    value = float(number) if number.replace(".", "").isdigit() else None
-    return quantity if value is None else f"{value:.{1 if value < 10 and '.' in number else 0}f} {unit}"
-
-
-def format_size(n: int) -> str:
-    """Return a number of bytes with its unit, in two digits or more."""
-    return _round_to_two_digits(format_bytes(n))
-
-
-def format_seconds(seconds: float) -> str:
-    """Return a duration with its unit, in two digits or more."""
-    return _round_to_two_digits(format_time(seconds))
-
-
 ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
@@ -74,7 +51,7 @@ ENVIRONMENT = Environment(
     lstrip_blocks=True,
 )
 ENVIRONMENT.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
-ENVIRONMENT.filters |= {"thousands": "{:,}".format, "size": format_size, "time": format_seconds}
+ENVIRONMENT.filters |= {"thousands": "{:,}".format, "size": format_bytes, "time": format_time}
 
 
 @dataclass(repr=False)
@@ -174,18 +151,6 @@ class Exploration:
         target.write_text(self.html(), encoding="utf-8")
         return target
 
-    def show(self) -> Path:
-        """Write the page to a temporary file and open it in the web browser.
-
-        Returns
-        -------
-        Path
-            The written file; it is not removed.
-        """
-        path = self.save(Path(tempfile.mkdtemp(prefix="dspectral-explore-")) / "explore.html")
-        webbrowser.open(path.as_uri())
-        return path
-
     def _repr_html_(self) -> str:
         """Return the page in an iframe, which separates its style from that of the notebook."""
         frame = "width:100%;height:80vh;min-height:480px;border:1px solid #8884"
@@ -200,15 +165,15 @@ class Exploration:
             The sentence at the top of the page.
         """
         size = self.size
-        n_bytes = "" if size["bytes"] is None else f" ({format_size(size['bytes'])})"
+        n_bytes = "" if size["bytes"] is None else f" ({format_bytes(size['bytes'])})"
         n_text_reads, n_token_reads, n_count_reads = (
             sum(stage.n_passes for stage in self.stages if stage.reads == reads) for reads in (TEXT, TOKENS, ROWS)
         )
-        memory = f", peak memory {format_size(self.peak_memory_bytes)}" if self.peak_memory_bytes else ""
+        memory = f", peak memory {format_bytes(self.peak_memory_bytes)}" if self.peak_memory_bytes else ""
         return (
             f"{size['documents']:,} documents with {size['tokens']:,} words, {size['types']:,} of them different"
             f"{n_bytes}. Passes: {n_text_reads} over the text, {n_token_reads} over word ids, {n_count_reads} over "
-            f"counts; time {format_seconds(self.seconds)}{memory}."
+            f"counts; time {format_time(self.seconds)}{memory}."
         )
 
 

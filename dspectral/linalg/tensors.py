@@ -7,6 +7,7 @@ import numpy as np
 import scipy.linalg
 
 from dspectral._compiled import compiled
+from dspectral.linalg.dense import normalize_rows
 from dspectral.types import Doubles, FloatArray, Int64s
 
 MAX_BATCH = 16
@@ -17,32 +18,32 @@ MAX_OVERLAP = 0.3
 """Inner product of two vectors of a round above which the one of smaller weight is left for a later round."""
 SINGLE_TOLERANCE, DOUBLE_TOLERANCE = 1e-4, 1e-6
 """Largest entry of a converged step, in single precision and in double."""
-N_DOUBLE_STEPS = 4
-"""Maximum number of steps in double precision after those in single precision of a batch."""
+N_RESTARTS, N_STARTS, N_ROUGH_STEPS, N_FINE_STEPS = 10, 32, 12, 40
+"""Starts of one term and of a batch, and their steps in single and at most in double precision."""
+N_BATCH_STEPS, N_DOUBLE_STEPS = 20, 4
+"""Maximum number of further steps of a batch in single and in double precision."""
+MAX_SWEEPS, SWEEP_TOLERANCE = 60, 1e-10
+"""Maximum number of Jacobi sweeps, and sine of the largest rotation after which they end."""
+N_DIRECTIONS = 20
+"""Maximum number of random contractions that are made diagonal."""
 
 
-def joint_diagonalize(
-    matrices: Doubles, start: Doubles | None = None, *, tolerance: float = 1e-10, max_sweeps: int = 60
-) -> Doubles:
+def joint_diagonalize(matrices: Doubles, start: Doubles | None = None) -> Doubles:
     """Return the rotation that makes several symmetric matrices nearly diagonal, by Jacobi sweeps.
 
     About ``4 m k^3`` operations a sweep, one copy of the matrices. Cardoso and Souloumiac 1996, "Jacobi angles for
     simultaneous diagonalization". Shapes: `matrices` (m, k, k), `start` (k, k); returns (k, k).
     """
     k = matrices.shape[1]
-    U = np.eye(k) if start is None else np.array(start)
-    work = np.ascontiguousarray(matrices if start is None else U.T @ matrices @ U)
-    # The sweeps rotate `work` in place; without a start it may share the caller's memory.
-    if start is None:
-        work = work.copy()
-    # Store axes as rows, so that a rotation of two axes reads contiguous memory.
-    Ut = np.ascontiguousarray(U.T)
-    _run_sweeps(work, Ut, tolerance, max_sweeps)
+    # The sweeps rotate `work` in place. Axes are rows, so that a rotation of two axes reads contiguous memory.
+    work = np.array(matrices if start is None else start.T @ matrices @ start, order="C")
+    Ut = np.eye(k) if start is None else np.array(start.T, order="C")
+    _run_sweeps(work, Ut)
     return np.ascontiguousarray(Ut.T)
 
 
 @compiled
-def _run_sweeps(work: Doubles, Ut: Doubles, tolerance: float, max_sweeps: int) -> None:
+def _run_sweeps(work: Doubles, Ut: Doubles) -> None:
     """Rotate all planes in turn, in place, until no rotation exceeds the tolerance.
 
     Invariant: ``work[m] = U' M_m U``, and each rotation lowers the sum of squares outside the diagonals. A sweep costs
@@ -51,12 +52,12 @@ def _run_sweeps(work: Doubles, Ut: Doubles, tolerance: float, max_sweeps: int) -
     k = work.shape[1]
     # Each rotation changes rows and columns p and q of all matrices, and so the angles of later planes. The fixed
     # sequential order makes the result reproducible.
-    for _ in range(max_sweeps):
+    for _ in range(MAX_SWEEPS):
         has_rotated = False
         for p in range(k - 1):
             for q in range(p + 1, k):
                 c, s = _find_rotation(work, p, q)
-                if abs(s) > tolerance:
+                if abs(s) > SWEEP_TOLERANCE:
                     has_rotated = True
                     _jacobi_rotate(work, Ut, p, q, c, s)
         if not has_rotated:
@@ -120,7 +121,7 @@ class DeflatedTensor(NamedTuple):
         pairs = T[:, upper, lower] * np.where(upper == lower, 1.0, 2.0)
         return cls(pairs, upper, lower, np.empty(0), np.empty((0, len(T))))
 
-    def apply(self, X: Doubles, pairs: FloatArray | None = None) -> Doubles:
+    def apply(self, X: FloatArray, pairs: FloatArray | None = None) -> Doubles:
         """Return ``T(I, x, x)`` for each row x, optionally from pairs in another precision."""
         pairs = self.pairs if pairs is None else pairs
         columns = np.ascontiguousarray(X.T, dtype=pairs.dtype)
@@ -132,18 +133,12 @@ class DeflatedTensor(NamedTuple):
         # A term `v u x u x u` subtracts `v (u'x)^2 u`: `2 k` products per row, without writing k^3 entries.
         return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
 
-    def deflate(self, U: Doubles) -> Self:
+    def deflate(self, U: FloatArray) -> Self:
         """Return the tensor minus the rank-one terms of the unit rows of U (r, k), one after the other."""
         # The weight of row j is ``T(u_j, u_j, u_j) - sum_(i < j) v_i (u_i'u_j)^3``: a triangular system.
         weights, cubes = _evaluate_cubic_form(self, U), (U @ U.T) ** 3
         values = scipy.linalg.solve_triangular(cubes, weights, lower=True, unit_diagonal=True)
         return self._replace(values=np.append(self.values, values), vectors=np.concatenate([self.vectors, U]))
-
-
-def normalize_rows(X: Doubles) -> Doubles:
-    """Scale each row to length 1; rows of zeros stay zero. Shapes: `X` (n, k); returns (n, k)."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]
-    return np.asarray(X / np.where(lengths > 0, lengths, 1.0))
 
 
 class OrthogonalCP(NamedTuple):
@@ -154,32 +149,28 @@ class OrthogonalCP(NamedTuple):
     residual: float
 
 
-def power_method(
-    T: Doubles, *, restarts: int = 10, iterations: int = 12, polish: int = 40, seed: int = 0
-) -> OrthogonalCP:
+def power_method(T: Doubles, *, seed: int = 0) -> OrthogonalCP:
     """Return the rank-one terms one by one: find the best fixed point of ``u <- T(I, u, u)`` over starts, and deflate.
 
     Anandkumar et al. 2014, algorithm 1. Deflation subtracts terms that need not be exactly orthogonal. Cost:
-    ``restarts iterations k^4`` operations. Shapes: `T` (k, k, k).
+    ``120 k^4`` operations. Shapes: `T` (k, k, k).
     """
     T = check_tensor(T)
-    if restarts < 1 or iterations < 1:
-        raise ValueError(f"restarts={restarts} and iterations={iterations} must both be at least 1")
     k, generator = len(T), np.random.default_rng(seed)
     remainder = DeflatedTensor.from_tensor(T)
     rough = remainder.pairs.astype(np.float32)  # enough at first: near a fixed point a step squares the error
     for _ in range(k):
-        starts = normalize_rows(generator.standard_normal((restarts, k)))
-        for _ in range(iterations):
+        starts = normalize_rows(generator.standard_normal((N_RESTARTS, k)))
+        for _ in range(N_ROUGH_STEPS):
             starts = normalize_rows(remainder.apply(starts, rough))
         # The start with the largest T(u, u, u) is the one in the basin of the largest remaining term.
         best = int(np.argmax(np.einsum("rj,rj->r", remainder.apply(starts, rough), starts)))
-        U = _iterate_to_convergence(remainder, starts[best : best + 1], polish, DOUBLE_TOLERANCE)
+        U = _iterate_to_convergence(remainder, starts[best : best + 1], N_FINE_STEPS, DOUBLE_TOLERANCE)
         remainder = remainder.deflate(U)
     return sort_components(T, remainder.values, remainder.vectors.T)
 
 
-def simultaneous_diagonalization(T: Doubles, *, projections: int | None = None, seed: int = 0) -> OrthogonalCP:
+def simultaneous_diagonalization(T: Doubles, *, seed: int = 0) -> OrthogonalCP:
     """Return all rank-one terms at once: every contraction ``T(I, I, x)`` is diagonal in the same basis.
 
     Two rounds: random contractions, then contractions with the vectors of the first round. Cost: ``4 k^4`` operations
@@ -189,7 +180,7 @@ def simultaneous_diagonalization(T: Doubles, *, projections: int | None = None, 
     T = check_tensor(T)
     k = len(T)
     # First round: contractions in random directions separate all vectors, with random weights.
-    directions = np.random.default_rng(seed).standard_normal((projections or min(k, 20), k))
+    directions = np.random.default_rng(seed).standard_normal((min(k, N_DIRECTIONS), k))
     U = joint_diagonalize(np.tensordot(directions, T, axes=1))
     # Second round: the contraction with vector j has the largest weight on j itself.
     U = joint_diagonalize(np.tensordot(U.T, T, axes=1), U)
@@ -245,36 +236,32 @@ def check_tensor(T: Doubles) -> Doubles:
     return np.ascontiguousarray(T)
 
 
-def batched_power_method(
-    T: Doubles, *, starts: int = 32, iterations: int = 12, polish: int = 20, seed: int = 0
-) -> OrthogonalCP:
+def batched_power_method(T: Doubles, *, seed: int = 0) -> OrthogonalCP:
     """Return the rank-one terms in rounds of up to 16 separated fixed points with at least half of the largest weight.
 
-    Cost: ``starts iterations k^4 / 16`` operations if rounds are full, in products of matrices with 32 columns, which
+    Cost: ``24 k^4`` operations if rounds are full, in products of matrices with 32 columns, which
     are several times as fast as those of :func:`power_method`. Shapes: `T` (k, k, k).
     """
     T = check_tensor(T)
-    if starts < 1 or iterations < 1:
-        raise ValueError(f"starts={starts} and iterations={iterations} must both be at least 1")
     k, generator = len(T), np.random.default_rng(seed)
     remainder = DeflatedTensor.from_tensor(T)
     rough = remainder.pairs.astype(np.float32)
     while len(remainder.values) < k:
-        U = normalize_rows(generator.standard_normal((starts, k)))
-        for _ in range(iterations):
+        U = normalize_rows(generator.standard_normal((N_STARTS, k)))
+        for _ in range(N_ROUGH_STEPS):
             U = normalize_rows(remainder.apply(U, rough))
         weights = _evaluate_cubic_form(remainder, U, rough)
         # The minimum keeps the best vector even if all weights are negative, as for a tensor of rounding errors.
         heavy = weights >= min(MIN_WEIGHT_SHARE * weights.max(), weights.max())
         U = U[heavy][_select_separated(U[heavy], weights[heavy], min(MAX_BATCH, k - len(remainder.values)))]
-        U = _iterate_to_convergence(remainder, U, polish, SINGLE_TOLERANCE, rough)
+        U = _iterate_to_convergence(remainder, U, N_BATCH_STEPS, SINGLE_TOLERANCE, rough)
         U = _iterate_to_convergence(remainder, U, N_DOUBLE_STEPS, DOUBLE_TOLERANCE)
         # Separate vectors may have converged to the same term.
         remainder = remainder.deflate(U[_select_separated(U, _evaluate_cubic_form(remainder, U), len(U))])
     return sort_components(T, remainder.values, remainder.vectors.T)
 
 
-def _select_separated(U: Doubles, weights: Doubles, max_rows: int) -> list[int]:
+def _select_separated(U: FloatArray, weights: Doubles, max_rows: int) -> list[int]:
     """Return indices of rows by falling weight, without rows too close to an earlier one."""
     selected: list[int] = []
     overlaps = np.abs(U @ U.T) >= MAX_OVERLAP
@@ -285,8 +272,8 @@ def _select_separated(U: Doubles, weights: Doubles, max_rows: int) -> list[int]:
 
 
 def _iterate_to_convergence(
-    tensor: DeflatedTensor, U: Doubles, max_steps: int, tolerance: float, pairs: FloatArray | None = None
-) -> Doubles:
+    tensor: DeflatedTensor, U: FloatArray, max_steps: int, tolerance: float, pairs: FloatArray | None = None
+) -> FloatArray:
     """Apply the power step to each row until it moves by less than the tolerance, at most `max_steps` times."""
     U, moving = U.copy(), np.arange(len(U))
     for _ in range(max_steps):
@@ -299,6 +286,6 @@ def _iterate_to_convergence(
     return U
 
 
-def _evaluate_cubic_form(tensor: DeflatedTensor, U: Doubles, pairs: FloatArray | None = None) -> Doubles:
+def _evaluate_cubic_form(tensor: DeflatedTensor, U: FloatArray, pairs: FloatArray | None = None) -> Doubles:
     """Return ``T(u, u, u)`` of each row."""
     return np.asarray(np.einsum("rj,rj->r", tensor.apply(U, pairs), U))
