@@ -67,7 +67,8 @@ class NgramHashing(RunPlanMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, 
         object with a name and a version, such as a spaCy pipeline. Spaces in tokens become ``"_"``, and empty tokens
         are dropped. Stores and saved models record its name. ``"words"`` tokenizes every script like
         :func:`dspectral.build_corpus`; ``"characters"`` also splits scripts without spaces into pairs of letters. None
-        is scikit-learn's ``token_pattern``: two letters or more, split at combining marks.
+        is scikit-learn's ``token_pattern``: two letters or more, split at combining marks. ``"auto"`` is
+        ``"characters"`` for texts in scripts without spaces, and None for others.
     normalize : {"NFC"} or None, default=None
         Unicode normalization of the text. The tokenizers ``"words"`` and ``"characters"`` always apply NFC.
     analyzer : {"word", "char", "char_wb"} or callable, default="word"
@@ -150,7 +151,7 @@ class NgramHashing(RunPlanMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, 
         """Parameters as a record, with a named tokenizer or analyzer."""
         analysis_options = {name: getattr(self, name) for name in Analysis._fields}
         if not (self.stop_words is None or isinstance(self.stop_words, str)):
-            nfc = self.normalize is not None or (isinstance(self.tokenizer, str) and self.tokenizer in RULE_NAMES)
+            nfc = self.normalize is not None or (isinstance(self.tokenizer, str) and self.tokenizer in RULE_NAMES[:2])
             words = check_stop_words(self.stop_words)
             analysis_options["stop_words"] = (
                 tuple(prepare_text(word, lowercase=False, normalize=nfc) for word in words) or None

@@ -110,6 +110,18 @@ def count_unspaced(token: str) -> int:
     return sum(int(kinds[ord(character)] == SOLID) for character in token)
 
 
+def has_unspaced_script(documents: Documents) -> NDArray[np.bool_]:
+    """Return which documents have at least a tenth of their characters in scripts without spaces, shape (n,)."""
+    # Letters of these scripts start with these bytes; 0xE2 is punctuation such as typographic quotes.
+    is_candidate = (documents.data >= 0xE0) & (documents.data != 0xE2)
+    counts = np.add.reduceat(np.append(is_candidate, 0), documents.offsets[:-1]) * (np.diff(documents.offsets) > 0)
+    is_unspaced = np.zeros(documents.n_documents, dtype=np.bool_)
+    for i in np.flatnonzero(counts).tolist():
+        text = documents.text(i).decode("utf-8", "ignore")
+        is_unspaced[i] = 10 * len(re.findall(UNSPACED, text)) > len(text)
+    return is_unspaced
+
+
 def find_tokenizer_problem(documents: Documents, rule: TokenRule | None) -> str:
     """Return a warning if a rule, or scikit-learn's ``token_pattern`` (None), does not suit the script of a text."""
     start = int(documents.offsets[0])

@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dspectral.text.token_rules import find_tokenizer_problem, tokenize_by_rule
-from dspectral.text.tokens import PADDING, Tokens, check_offsets, prepare_text, tokenize, utf8_error_message
+from dspectral.text.term_bytes import gather_slices
+from dspectral.text.token_rules import find_tokenizer_problem, has_unspaced_script, tokenize_by_rule
+from dspectral.text.tokens import PADDING, SPACE, Tokens, check_offsets, prepare_text, tokenize, utf8_error_message
 from dspectral.types import Documents
 
 _BLANKS = re.compile(rb"[\x00-\x20]+")
-RULE_NAMES = ("words", "characters")
-"""Names of the built-in tokenizers, which normalize to NFC."""
+RULE_NAMES = ("words", "characters", "auto")
+"""Names of the built-in tokenizers; the first two normalize to NFC."""
 _REGISTERED: dict[str, Callable[[str], Iterable[Any]]] = {"builtins:str.split": str.split}
 """Functions passed by callers of this process, by name; names in files resolve to these only."""
 
@@ -56,6 +57,8 @@ class Tokenizer:
 
     def tokenize(self, documents: Documents, *, lowercase: bool, normalize: bool = False) -> Tokens:
         r"""Tokenize documents by a built-in rule, or by one function call per document."""
+        if self.name == "auto":
+            return _tokenize_by_script(documents, lowercase, normalize)
         if self.name in RULE_NAMES:
             rule: Any = self.name
             return tokenize_by_rule(documents, rule, lowercase=lowercase, normalize=True, keep_signs=False)
@@ -107,6 +110,22 @@ class Tokenizer:
         return words
 
 
+def _tokenize_by_script(documents: Documents, lowercase: bool, normalize: bool) -> Tokens:
+    """Tokenize by scikit-learn's ``token_pattern``, and documents in scripts without spaces by ``"characters"``."""
+    plain, is_unspaced = tokenize(documents, lowercase, normalize), has_unspaced_script(documents)
+    if not is_unspaced.any():
+        return plain
+    pairs = tokenize_by_rule(documents, "characters", lowercase=lowercase, normalize=True, keep_signs=False)
+    ends = np.where(is_unspaced, pairs.starts[pairs.bounds[1:]] + len(plain.text), plain.starts[plain.bounds[1:]])
+    starts = np.where(is_unspaced, pairs.starts[pairs.bounds[:-1]] + len(plain.text), plain.starts[plain.bounds[:-1]])
+    data = gather_slices(np.concatenate([plain.text, pairs.text]), starts, ends).data
+    n_tokens = np.where(is_unspaced, np.diff(pairs.bounds), np.diff(plain.bounds))
+    # A space follows each token.
+    token_starts = np.append(0, np.flatnonzero(data == SPACE) + 1)
+    padded = np.append(data, np.zeros(PADDING, dtype=np.uint8))
+    return Tokens.from_arrays(padded, token_starts, np.append(0, np.cumsum(n_tokens)))
+
+
 TokenizerLike: TypeAlias = Callable[[str], Iterable[Any]] | str | dict[str, str] | Tokenizer
 """A function from a text to its tokens, its name ``"module:function"``, a `Tokenizer`, or a record of one."""
 
@@ -127,8 +146,8 @@ def as_tokenizer(tokenizer: TokenizerLike | None, parameter: str = "tokenizer") 
             function = _import_object(tokenizer)
         except (ImportError, AttributeError, ValueError) as error:
             raise ValueError(
-                f"{parameter}={tokenizer!r:.60} must be a function or its name 'module:function', 'words' or "
-                f"'characters' ({error})"
+                f"{parameter}={tokenizer!r:.60} must be a function or its name 'module:function', 'words', "
+                f"'characters' or 'auto' ({error})"
             ) from error
         _REGISTERED[tokenizer] = function
         return Tokenizer(tokenizer, function)
@@ -145,7 +164,7 @@ def tokenize_documents(
     resolved_tokenizer = as_tokenizer(Tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer)
     nfc = check_normalize(normalize)
     rule = None if resolved_tokenizer is None else resolved_tokenizer.name
-    if (rule is None or rule in RULE_NAMES) and (fault := find_tokenizer_problem(documents, rule)):  # type: ignore[arg-type]
+    if rule in (None, "words") and (fault := find_tokenizer_problem(documents, rule)):  # type: ignore[arg-type]
         warnings.warn(fault, stacklevel=3)
     if resolved_tokenizer is None:
         return tokenize(documents, lowercase, nfc)

@@ -17,6 +17,7 @@ from dspectral.linalg.dense import normalize_rows
 from dspectral.parameters import check_option, check_real
 from dspectral.preprocessing.hashing import NgramHashing
 from dspectral.text.hashing import HashingSettings, hash_documents
+from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, Documents
 
@@ -64,12 +65,14 @@ class SentenceFeatures(RunPlanMixin, TransformerMixin, BaseEstimator, ABC):
     n_features: int
     ngram_range: tuple[int, int]
     weight: float
+    tokenizer: TokenizerLike | None = "auto"
     half_kinds: ClassVar[tuple[HalfKind, ...]] = HALF_KINDS[:1]
 
     @property
     def word_hashing(self) -> HashingSettings:
         """Hashing settings for the words of unlabeled text, for example in ``build_store``."""
-        return HashingSettings(self.n_features, (1, 1), lowercase=True, alternate_sign=False)
+        tokenizer = as_tokenizer(self.tokenizer)
+        return HashingSettings(self.n_features, (1, 1), lowercase=True, alternate_sign=False, tokenizer=tokenizer)
 
     @abstractmethod
     def embed(self, X: TextColumn) -> NDArray[np.float32]:
@@ -118,7 +121,7 @@ class SentenceFeatures(RunPlanMixin, TransformerMixin, BaseEstimator, ABC):
 
     def counts(self, X: TextColumn) -> CSRRows:
         """Return the hashed n-gram counts of sentences, scaled to unit length: ``x / ||x||``. No fit is needed."""
-        hashing = HashingSettings(self.n_features, self.ngram_range)
+        hashing = HashingSettings(self.n_features, self.ngram_range, tokenizer=as_tokenizer(self.tokenizer))
         rows = hash_documents(as_documents(X), hashing).astype(np.float64)
         return Weighting(norm="l2").apply(rows)
 

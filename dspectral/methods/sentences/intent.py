@@ -32,6 +32,7 @@ from dspectral.methods.sentences.features import HALF_KINDS, HalfKind, SentenceF
 from dspectral.methods.sentences.representation import SentenceRepresentation
 from dspectral.parameters import RandomState, check_flag, check_option, check_real, resolve_recipe, resolve_seed
 from dspectral.registry import Array, register_arrays, register_class
+from dspectral.text.tokenizers import TokenizerLike
 from dspectral.text.weighting import DocumentFrequencies, Weighting, inverse_document_frequency
 from dspectral.types import CheckpointPath, CSRRows, Documents
 
@@ -100,6 +101,8 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         Class weights, as for scikit-learn's ``LinearSVC``.
     recipe : IntentRecipe or None, default=None
         Settings for comparisons; None takes the defaults of :class:`~dspectral.IntentRecipe`.
+    tokenizer : callable, str or None, default="auto"
+        Tokenizer of words without a representation, which has its own, as for :class:`SentenceRepresentation`.
 
     Attributes
     ----------
@@ -155,6 +158,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         random_state: RandomState = 0,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         recipe: IntentRecipe | None = None,
+        tokenizer: TokenizerLike | None = "auto",
     ) -> None:
         self.representation = representation
         self.plus = plus
@@ -163,6 +167,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.class_weight = class_weight
         self.recipe = recipe
+        self.tokenizer = tokenizer
 
     _own_representation: SentenceFeatures | None = None
     character_weighting_: Weighting | None = None
@@ -347,7 +352,8 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
     @property
     def _base(self) -> SentenceFeatures:
         """The representation that computes counts; it need not be fitted."""
-        return SentenceRepresentation() if self.representation_ is None else self.representation_
+        representation = self.representation_
+        return SentenceRepresentation(tokenizer=self.tokenizer) if representation is None else representation
 
     def _feature_blocks(self, texts: Documents, half: str) -> list[CSRRows]:
         """Return the two halves of equation 2; without a representation the second has no columns."""

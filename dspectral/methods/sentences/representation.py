@@ -22,6 +22,7 @@ from dspectral.store.columns import get_columns
 from dspectral.store.coordinates import write_rows
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.text.hashing import hash_documents
+from dspectral.text.tokenizers import TokenizerLike
 from dspectral.text.weighting import DocumentFrequencies, Weighting
 from dspectral.types import CheckpointPath, CSRRows, IntArray, Rows, RowsLike
 
@@ -73,6 +74,9 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         Factor of the second half relative to the first.
     min_df : int, default=2
         Words in fewer unlabeled sentences get no vector.
+    tokenizer : callable, str or None, default="auto"
+        Tokenizer of words, as for :class:`NgramHashing`; "auto" cuts texts in scripts without spaces into pairs of
+        letters.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the Krylov iteration. The same seed and blocks give the same bits under every scheduler.
     recipe : SentenceRecipe or None, default=None
@@ -137,6 +141,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         ngram_range: tuple[int, int] = (1, 3),
         weight: float = 1.0,
         min_df: int = 2,
+        tokenizer: TokenizerLike | None = "auto",
         random_state: RandomState = 0,
         recipe: SentenceRecipe | None = None,
     ) -> None:
@@ -145,6 +150,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         self.ngram_range = ngram_range
         self.weight = weight
         self.min_df = min_df
+        self.tokenizer = tokenizer
         self.random_state = random_state
         self.recipe = recipe
 

@@ -100,6 +100,20 @@ def test_unknown_words_and_empty_sentences_have_a_zero_second_half():
     assert np.isfinite(SENT.transform(["", "qwertz"]).data).all()
 
 
+def test_auto_tokenizer_is_that_of_each_script():
+    texts = ["I don't like \u6771\u4eac", "", "\u6771\u4eac\u90fd\u306b\u4f4f\u3080", "I don't like a \u201ctree\u201d"]
+    hashed = {}
+    for rule in ("auto", "characters", None):
+        settings = SENT.word_hashing._replace(tokenizer=rule)
+        hashed[rule] = hash_documents(Documents.from_strings(texts), settings).toarray()
+    np.testing.assert_array_equal(hashed["auto"][:3], hashed["characters"][:3])
+    np.testing.assert_array_equal(hashed["auto"][3], hashed[None][3])
+    assert (hashed["auto"] != hashed[None])[[0, 2]].any(axis=1).all()
+    clauses = ["\u6771\u4eac\u90fd\u306b\u4f4f\u3080", "\u5927\u962a\u5e02\u306b\u4f4f\u3080"] * 4
+    model = IntentClassifier(recipe=IntentRecipe(characters=False)).fit(clauses, ["east", "west"] * 4)
+    assert model.predict(["\u6771\u4eac", "\u5927\u962a"]).tolist() == ["east", "west"]
+
+
 def test_first_words_are_told_apart_by_position():
     a, b = SENT.positions(["jazz rock", "rock jazz"]).toarray()
     assert a.sum() == b.sum() == 2
