@@ -49,8 +49,6 @@ def plot_documents(
 
     Raises
     ------
-    TypeError
-        If the model is not Topics.
     ValueError
         If fewer than eight documents have known words.
 
@@ -66,8 +64,6 @@ def plot_documents(
     >>> ax.get_title()
     '20 documents'
     """
-    if not isinstance(model, Topics):
-        raise TypeError(f"model must be a fitted Topics, but is {type(model).__name__}")
     n = check_integer("n", n, at_least=MIN_DOCUMENTS)
     n_topics = check_integer("n_topics", n_topics, at_least=1)
     coordinates: Any = model.coordinates(X)

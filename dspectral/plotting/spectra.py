@@ -149,23 +149,26 @@ def plot_certificate(
 
 def compute_scree(model: HasSpectrum) -> Scree:
     """Return the squared singular values of a model, sketch or array, without a pass over data."""
-    singular_values = getattr(model, "singular_values_", None)
-    energy, certificate = getattr(model, "energy_", None), getattr(model, "certificate_", None)
-    error = None if certificate is None else float(certificate.absolute)
-    if singular_values is None and hasattr(model, "sketch"):
-        summary: Any = model
-        singular_values = np.linalg.svd(np.asarray(summary.sketch, dtype=np.float64), compute_uv=False)
-        energy, error = summary.energy, float(summary.error)
-    values = np.asarray(model if singular_values is None else singular_values)
+    error = certificate = energy = None
+    values: Any
+    if isinstance(model, FrequentDirections):
+        values = np.linalg.svd(np.asarray(model.sketch, dtype=np.float64), compute_uv=False)
+        energy, error = model.energy, float(model.error)
+    else:
+        values = getattr(model, "singular_values_", model)
+        energy, certificate = getattr(model, "energy_", None), getattr(model, "certificate_", None)
+    if certificate is not None:
+        error = float(certificate.absolute)
+        if energy is None and certificate.relative > 0:
+            energy = certificate.absolute / certificate.relative
+    values = np.asarray(values)
     if values.ndim != 1 or values.dtype.kind not in "iuf":
-        problem = "is not fitted" if hasattr(model, "fit") else "has no singular values"
-        raise TypeError(f"{type(model).__name__} {problem}: pass a fitted model, a sketch, or singular values")
+        raise TypeError(
+            f"{type(model).__name__} has no singular values: pass a fitted model, a sketch, or singular values"
+        )
     squares = np.sort(values.astype(np.float64) ** 2)[::-1]
     if not len(squares) or squares[0] <= 0 or not np.isfinite(squares).all():
         raise ValueError("at least one singular value must be finite and above zero, but none is")
-    if energy is None and certificate is not None and certificate.relative > 0:
-        energy = certificate.absolute / certificate.relative
-    is_known = energy is not None and float(energy) > 0
     # The sum may exceed the energy by rounding.
-    total = float(squares.sum()) if energy is None or not is_known else max(float(energy), float(squares.sum()))
-    return Scree(squares, total, is_known, error)
+    total = max(float(energy or 0.0), float(squares.sum()))
+    return Scree(squares, total, bool(energy), error)

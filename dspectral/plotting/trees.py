@@ -8,11 +8,11 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
-from matplotlib.typing import ColorType
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import dendrogram
 
 from dspectral.configuration import get_fan_in
-from dspectral.plotting.style import BLUE, GRAY, get_axes
+from dspectral.plotting.style import BLUE, get_axes
 from dspectral.types import Int32s, IntArray
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ def plot_brown_tree(
 
     Raises
     ------
-    TypeError
-        If the clustering has no tree or is not fitted.
     ValueError
         If the tree has fewer classes than ``n_clusters``.
 
@@ -64,9 +62,7 @@ def plot_brown_tree(
     >>> len(plot_brown_tree(model).get_yticklabels())
     2
     """
-    tree = getattr(clustering, "tree_", None)
-    if tree is None:
-        raise TypeError(f"{type(clustering).__name__} has no tree_: pass a fitted SpectralBrownClustering")
+    tree = clustering.tree_
     n_clusters = min(40, tree.n_leaves) if n_clusters is None else n_clusters
     classes = np.asarray(clustering.cut(n_clusters))
     words = np.asarray(clustering.words_, dtype=object)
@@ -75,41 +71,26 @@ def plot_brown_tree(
     order = sorted(bits, key=lambda number: bits[number])
     labels = [f"{_format_words(words, counts, classes == number, n_words)}   {bits[number]}" for number in order]
     ax = get_axes(ax, width=7.0, height=max(2.0, 0.2 * len(order) + 0.5))
-    _draw_tree(ax, tree.merges, n_clusters)
+    # The first child has the smaller bit string, so SciPy's leaves, 10 apart, are in the order of bit strings.
+    linkage = _cut_linkage(tree.merges, n_clusters)
+    dendrogram(linkage, orientation="left", ax=ax, color_threshold=0, above_threshold_color=BLUE, no_labels=True)
     ax.yaxis.tick_right()
-    ax.set_yticks(range(len(order)), labels, fontsize=_font_size(ax, len(order)))
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.set_yticks(5 + 10 * np.arange(len(order)), labels, fontsize=_font_size(ax, len(order)))
+    ax.set_ylim(10 * len(order), 0)
+    ax.tick_params(axis="y", length=0, pad=2)
     ax.set_xticks([])
     ax.spines[:].set_visible(False)
     return ax
 
 
-def _draw_tree(ax: Axes, merges: Int32s, n_clusters: int) -> None:
-    """Draw the last merges of a tree from the root at the left, with the classes at y = 0, 1, ... by bit string."""
-    n_leaves, kept = len(merges) + 1, merges[len(merges) + 1 - n_clusters :]
-    # Nodes from this number on are those of the merges that are drawn; the others are classes.
-    first = 2 * n_leaves - n_clusters
+def _cut_linkage(merges: Int32s, n_clusters: int) -> NDArray[np.float64]:
+    """Return the last merges as SciPy's linkage, shape (n_clusters - 1, 4); heights are numbers of merges."""
+    kept = merges[len(merges) + 1 - n_clusters :]
+    # Nodes from this number on are those of the merges that are kept; the others are classes.
+    first = 2 * len(merges) + 2 - n_clusters
     classes = np.sort(kept[kept < first])
-    nodes = np.where(kept < first, np.searchsorted(classes, kept), kept - first + n_clusters).tolist()
-    # Without recursion, which a tree of a thousand nested classes would exceed: leaves in depth-first order, then
-    # merges from the leaves to the root, each at the mean of its two children.
-    leaves, stack = [], [2 * n_clusters - 2]
-    while stack:
-        node = stack.pop()
-        if node < n_clusters:
-            leaves.append(node)
-        else:
-            stack += nodes[node - n_clusters][::-1]
-    x = np.concatenate([np.zeros(n_clusters), -np.arange(1.0, n_clusters)])
-    y = np.zeros(2 * n_clusters - 1)
-    y[leaves] = np.arange(n_clusters)
-    lines = []
-    for node, (a, b) in enumerate(nodes, start=n_clusters):
-        y[node] = (y[a] + y[b]) / 2
-        lines.append([(x[a], y[a]), (x[node], y[a]), (x[node], y[b]), (x[b], y[b])])
-    ax.add_collection(LineCollection(lines, colors=[BLUE], linewidths=1.2))
-    ax.set_xlim(-1.02 * n_clusters, 0.0)
+    nodes = np.where(kept < first, np.searchsorted(classes, kept), kept - first + n_clusters)
+    return np.column_stack([nodes, np.arange(1.0, n_clusters), np.full(n_clusters - 1, 2.0)])
 
 
 def _format_words(words: NDArray[Any], counts: IntArray, is_in_cluster: NDArray[np.bool_], n_words: int) -> str:
@@ -128,10 +109,6 @@ def _font_size(ax: Axes, n_lines: int) -> float:
         return 9.0
     points = ax.get_window_extent().height * 72 / figure.dpi
     return float(np.clip(9.0 * points / (n_lines * _LINE_HEIGHT), 3.0, 9.0))
-
-
-_MAX_DRAWN = 400
-"""Maximum number of blocks with one line each; larger trees are drawn as an outline."""
 
 
 def plot_merge_tree(
@@ -170,31 +147,39 @@ def plot_merge_tree(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['5 blocks', 'level 1: 3', 'level 2: 2', 'level 3: 1']
     """
-    n_blocks = int(getattr(blocks, "n_blocks", blocks))
+    n_blocks = blocks if isinstance(blocks, int) else blocks.n_blocks
     fan_in = get_fan_in() if fan_in is None else fan_in
     if n_blocks < 1 or fan_in < 2:
         raise ValueError(f"blocks={n_blocks} must be at least 1, and fan_in={fan_in} at least 2")
     positions = _compute_positions(n_blocks, fan_in)
     shares = [] if certificates is None else list(certificates)
-    if len(shares) > len(positions):
-        raise ValueError(
-            f"certificates holds {len(shares)} values, but must hold at most {len(positions)}, one for each level"
-        )
-    ax = get_axes(ax, height=min(1.2 + 0.42 * len(positions), 5.5))
-    shades = colormaps["viridis"](np.linspace(0.05, 0.85, len(positions)))
+    n_levels = len(positions)
+    if len(shares) > n_levels:
+        raise ValueError(f"certificates holds {len(shares)} values, but must hold at most {n_levels}, one for each level")
+    ax = get_axes(ax, height=min(1.2 + 0.42 * n_levels, 5.5))
+    shades = colormaps["viridis"](np.linspace(0.05, 0.85, n_levels))
     for level, (x, shade) in enumerate(zip(positions, shades, strict=True)):
-        if n_blocks > _MAX_DRAWN and len(x) > 1:
-            ax.plot([x[0], x[-1]], [level, level], color=shade, linewidth=4, solid_capstyle="round", zorder=3)
-            continue
-        if n_blocks <= _MAX_DRAWN and level:
-            _draw_merges(ax, level, positions, fan_in, shade)
+        if level:
+            below = positions[level - 1]
+            lines = [[(child, level - 1.0), (x[i // fan_in], float(level))] for i, child in enumerate(below)]
+            width = float(np.clip(90 / len(lines), 0.1, 1.5))
+            ax.add_collection(LineCollection(lines, colors=[shade], linewidths=width))
         size = float(np.clip(900 / len(x), 3, 50))
         ax.scatter(x, np.full(len(x), level), s=size, color=[shade], zorder=3, linewidths=0)
-    if n_blocks > _MAX_DRAWN:
-        left, right = [x[0] for x in positions], [x[-1] for x in positions]
-        ax.fill_betweenx(np.arange(len(positions)), left, right, color=GRAY, alpha=0.12, linewidth=0)
-    _name_levels(ax, [len(x) for x in positions])
-    _add_certificates(ax, shares, len(positions))
+    names = [f"{n_blocks:,} block{'s' if n_blocks > 1 else ''}"]
+    names += [f"level {level}: {len(x):,}" for level, x in enumerate(positions) if level]
+    ax.set(yticks=range(n_levels), yticklabels=names, ylim=(-0.5, n_levels - 0.5), xlabel="block")
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    all_axes = [ax]
+    if shares:
+        right = ax.twinx()
+        right.set(yticks=range(len(shares)), yticklabels=[f"{100 * share:.2g} %" for share in shares])
+        right.set(ylim=ax.get_ylim(), ylabel="certificate, share of the energy")
+        all_axes.append(right)
+    for shown in all_axes:
+        shown.tick_params(axis="y", length=0)
+        shown.spines[["top", "right", "left"]].set_visible(False)
     return ax
 
 
@@ -207,35 +192,3 @@ def _compute_positions(n_blocks: int, fan_in: int) -> list[NDArray[np.float64]]:
         last = np.minimum(first + fan_in, len(below)) - 1
         positions.append((below[first] + below[last]) / 2)
     return positions
-
-
-def _draw_merges(ax: Axes, level: int, positions: list[NDArray[np.float64]], fan_in: int, shade: ColorType) -> None:
-    below, above = positions[level - 1], positions[level]
-    lines = [[(x, level - 1.0), (above[i // fan_in], float(level))] for i, x in enumerate(below)]
-    width = float(np.clip(90 / len(lines), 0.4, 1.5))
-    ax.add_collection(LineCollection(lines, colors=[shade], linewidths=width))
-
-
-def _name_levels(ax: Axes, sizes: list[int]) -> None:
-    """Label each level with its number of summaries."""
-    names = [f"{sizes[0]:,} block{'s' if sizes[0] > 1 else ''}"]
-    names += [f"level {level}: {size:,}" for level, size in enumerate(sizes) if level]
-    ax.set_yticks(range(len(sizes)), names)
-    ax.set_ylim(-0.5, len(sizes) - 0.5)
-    ax.set_xlabel("block")
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.spines[["top", "right", "left"]].set_visible(False)
-    ax.tick_params(axis="y", length=0)
-
-
-def _add_certificates(ax: Axes, shares: list[float], n_levels: int) -> None:
-    """Label each level with its certificate, on an axis at the right."""
-    if not shares:
-        return
-    right = ax.twinx()
-    right.set_ylim(-0.5, n_levels - 0.5)
-    right.set_yticks(range(len(shares)), [f"{100 * share:.2g} %" for share in shares])
-    right.set_ylabel("certificate, share of the energy")
-    right.tick_params(axis="y", length=0)
-    right.spines[["top", "right", "left"]].set_visible(False)

@@ -112,8 +112,6 @@ def plot_words(
 
     Raises
     ------
-    TypeError
-        If the embedding has no words with vectors.
     KeyError
         If a word is not in the vocabulary.
     ValueError
@@ -126,8 +124,6 @@ def plot_words(
     >>> len(plot_words(model, ["cat", "dog", "sat"]).texts) >= 3
     True
     """
-    if not hasattr(embedding, "vectors_") or not hasattr(embedding, "words_"):
-        raise TypeError(f"{type(embedding).__name__} has no words_ and vectors_: pass a fitted WordEmbedding")
     groups = _group_words(embedding, words, n)
     all_words = [word for members in groups.values() for word in members]
     if len(all_words) < 2:
@@ -156,8 +152,6 @@ def _group_words(
 ) -> dict[str, list[str]]:
     if words is None:
         return {"": [word for word in embedding.words_[: n + 1] if word != "<?>"][:n]}
-    if isinstance(words, str):
-        raise TypeError(f"words={words!r} must be a list of words, not one str: pass [words]")
     if isinstance(words, Mapping):
         return {str(name): list(members) for name, members in words.items() if len(members)}
     return {"": list(words)}
