@@ -5,12 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
-from numbers import Integral
 from shutil import rmtree
 from tempfile import TemporaryDirectory, mkdtemp
 from types import SimpleNamespace
 from typing import Any, Self, TypeAlias
-from warnings import warn
 from weakref import finalize
 
 import numpy as np
@@ -18,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dspectral.decomposition.estimators import TruncatedSVD
-from dspectral.parameters import check_flag, check_integer, check_real, reject_foreign_arguments
+from dspectral.parameters import check_flag, check_integer, check_option, check_real
 from dspectral.persistence import models
 from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.location import Location, StoreError
@@ -29,21 +27,6 @@ from dspectral.types import CSRRows, is_sparse
 
 Bag: TypeAlias = list[tuple[int, float]]
 """A gensim document: pairs of a word id and its count or weight."""
-REPLACED = {
-    "print_debug": "show_topics(formatted=False)",
-    "add_lifecycle_event": "the attributes of svd, which record how it was fitted",
-    "lifecycle_events": "the attributes of svd, which record how it was fitted",
-    "dispatcher": "a Dask client, on whose cluster add_documents then runs",
-    "numworkers": "a Dask client, on whose cluster add_documents then runs",
-}
-"""Attributes of gensim's LsiModel that do not exist here, and their replacements."""
-_MAPPED = "load(path), as arrays are compressed; numpy.save(path, lsi.projection.u) makes a file to map"
-FILES: dict[str, tuple[Any, str]] = {
-    "ignore": (frozenset(), "save(path), which writes the topics, the words and the parameters alone"),
-    "mmap": (None, _MAPPED),
-}
-LAYOUT = {"separately", "sep_limit", "pickle_protocol"}
-"""Arguments of gensim's save that only change the layout of files; ignored."""
 _LOG = logging.getLogger("dspectral")
 
 
@@ -51,13 +34,10 @@ def parse_bags(bags: Sequence[Bag]) -> tuple[NDArray[np.float64], NDArray[np.flo
     """Return the word ids and weights of all bags, and the start of each bag."""
     starts = np.cumsum([0, *map(len, bags)])
     try:
-        flat = np.fromiter(chain.from_iterable(chain.from_iterable(bags)), float)
-        words, weights = flat.reshape(starts[-1], 2).T
+        words, weights = np.fromiter(chain.from_iterable(chain.from_iterable(bags)), float).reshape(starts[-1], 2).T
     except (TypeError, ValueError) as error:
-        wrong = next((bag for bag in bags if any(np.shape(entry) != (2,) for entry in bag)), bags[0])
         raise ValueError(
-            f"corpus contains {wrong!r:.60}, but a document must be a list of (word, weight): use "
-            "dictionary.doc2bow(tokens)"
+            "a document of the corpus must be a list of (word id, weight): use dictionary.doc2bow(tokens)"
         ) from error
     return words, weights, starts
 
@@ -73,28 +53,21 @@ def iter_blocks(corpus: "Iterable[Bag] | CSRRows", n_terms: int, chunksize: int)
     """Yield blocks of documents from bags or a sparse matrix (n_terms, n), shape (<= chunksize, n_terms)."""
     if is_sparse(corpus):
         if corpus.shape[0] != n_terms:
-            raise ValueError(
-                f"corpus has shape {corpus.shape}, but must have {n_terms} rows, one for each word: transpose it"
-            )
+            raise ValueError(f"corpus has shape {corpus.shape}, but must have {n_terms} rows, the words: transpose it")
         rows = sparse.csr_array(corpus.T)
         yield from (rows[start : start + chunksize] for start in range(0, rows.shape[0], chunksize))
         return
     for bags in iterate_chunks(corpus, chunksize):
         words, weights, starts = parse_bags(bags)
         if len(wrong := words[~((words >= 0) & (words < n_terms) & (words == np.rint(words)))]):
-            raise ValueError(
-                f"corpus contains word {wrong[0]:g}, but ids must be integers from 0 to {n_terms - 1}, as in id2word"
-            )
+            raise ValueError(f"word {wrong[0]:g} of the corpus must be an integer from 0 to {n_terms - 1}, as in id2word")
         yield sparse.csr_array((weights, words.astype(np.int64), starts), shape=(len(bags), n_terms))
 
 
 def make_id2word(corpus: Any, chunksize: int) -> dict[int, str]:
     """Return an id2word whose names are the word ids of the corpus."""
     if corpus is None or iter(corpus) is corpus:
-        raise ValueError(
-            f"id2word=None needs a corpus that can be read twice, but corpus is {corpus!r:.60}: pass id2word, a "
-            "Dictionary or a dict from int to str, or a list as corpus"
-        )
+        raise ValueError(f"id2word=None needs a corpus to read twice, but it is {corpus!r:.60}: pass id2word or a list")
     if is_sparse(corpus):
         return {word: str(word) for word in range(corpus.shape[0])}
     largest = [parse_bags(bags)[0].max(initial=-1) for bags in iterate_chunks(corpus, chunksize)]
@@ -136,8 +109,6 @@ class TransformedCorpus:
 
     def __iter__(self) -> Iterator[Any]:
         projection = self.model.projection
-        if projection.u is None:
-            raise ValueError("the model has no topics yet: call add_documents first")
         axes = projection.u / projection.s if self.scaled else projection.u
         for block in iter_blocks(self.corpus, self.model.num_terms, self.chunksize):
             for row in block @ axes:
@@ -228,9 +199,7 @@ class LsiModel:
         store: str | None = None,
     ) -> None:
         if check_flag("distributed", distributed):
-            raise ValueError(
-                "distributed=True is not supported: connect a dask.distributed.Client and set distributed=False"
-            )
+            raise ValueError("distributed=True must be False: a connected dask.distributed.Client is used")
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise ValueError(f"dtype={dtype!r} must be numpy.float32 or numpy.float64")
         self.chunksize = check_integer("chunksize", chunksize, at_least=1)
@@ -239,11 +208,7 @@ class LsiModel:
         self.power_iters = check_integer("power_iters", power_iters, at_least=0)
         self.extra_samples, self.dtype, self.random_seed = extra_samples, np.dtype(dtype).type, random_seed
         self.id2word = make_id2word(corpus, self.chunksize) if id2word is None else id2word
-        if not all(isinstance(number, Integral) for number in self.id2word.keys()):  # noqa: SIM118  of gensim
-            raise ValueError(f"id2word={id2word!r:.60} must map ids to words: invert a token2id mapping")
-        self.num_terms = 1 + max(self.id2word.keys(), default=-1)
-        if not self.num_terms:
-            raise ValueError(f"id2word={self.id2word!r} must be a non-empty Dictionary or dict from int to str")
+        self.num_terms = 1 + max(self.id2word.keys())
         self.svd = TruncatedSVD(
             min(self.num_topics, self.num_terms),
             n_passes=2 * self.power_iters + 1,
@@ -253,8 +218,6 @@ class LsiModel:
         self.projection, self.docs_processed = SimpleNamespace(u=None, s=None), 0
         self.rows: CountStore | None = None
         self._store, self._temporary, self._weights = store, store is None, list[float]()
-        if store is not None and open_finished(Location.from_url(store)) is not None:
-            raise StoreError(f"store={store} already exists: choose another path")
         if corpus is not None:
             self.add_documents(corpus)
 
@@ -291,13 +254,7 @@ class LsiModel:
             for block in iter_blocks(corpus, self.num_terms, size):
                 new = write_counts(block, f"{scratch}/new", append=new is not None, signed=True, block_rows=size)
             if new is None:
-                if self.rows is None:
-                    raise ValueError("corpus is empty, but must have at least 1 document: check the input")
-                warn(
-                    "corpus is empty, so the topics are unchanged: pass a list rather than an exhausted iterator",
-                    stacklevel=2,
-                )
-                return
+                raise ValueError("corpus is empty, but must have at least 1 document: pass a new iterator, or a list")
             later = range(new.n_blocks)[::-1] if self.onepass else [0] * new.n_blocks
             since = new.n_blocks if self.onepass else 1
             weights = [weight * decay**since for weight in self._weights] + [decay**power for power in later]
@@ -329,7 +286,7 @@ class LsiModel:
         if self.docs_processed != n_rows:
             raise StoreError(
                 f"the store {self._store} has {n_rows} documents, but must have the {self.docs_processed} documents of "
-                "this model: another process changed it; fit again"
+                "this model: choose another path"
             )
         try:
             self.rows = write_counts(documents.counts, self._store, append=existing is not None, signed=True)
@@ -351,15 +308,9 @@ class LsiModel:
             return next(iter(TransformedCorpus(self, [list(bag)], scaled)))
         return TransformedCorpus(self, bag, scaled, check_integer("chunksize", chunksize, at_least=1))
 
-    def __getattr__(self, name: str) -> Any:
-        if name in REPLACED:
-            raise AttributeError(f"this LsiModel has no attribute {name}, unlike gensim's: use {REPLACED[name]}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     def __str__(self) -> str:
-        names = "num_terms", "num_topics", "decay", "chunksize"
-        formatted_parameters = (f"{name}={getattr(self, name)}" for name in names)
-        return f"{type(self).__name__}<{', '.join(formatted_parameters)}>"
+        sizes = f"num_terms={self.num_terms}, num_topics={self.num_topics}"
+        return f"LsiModel<{sizes}, decay={self.decay}, chunksize={self.chunksize}>"
 
     def get_topics(self) -> NDArray[Any]:
         """Return the topics as unit-length rows.
@@ -453,26 +404,20 @@ class LsiModel:
         """
         return self.show_topics(num_topics, num_words, log=True)
 
-    def save(self, fname: str, **others: Any) -> None:
+    def save(self, fname: str, **layout: Any) -> None:  # noqa: ARG002
         """Save the topics, words and parameters with :func:`dspectral.save`, without pickle.
 
         Parameters
         ----------
         fname : str
             Local path or fsspec URL of a Zarr group; an existing model is replaced.
-        **others : object
-            Further arguments of gensim's ``save``: ``separately``, ``sep_limit`` and ``pickle_protocol`` have no
-            effect, and ``ignore`` raises a TypeError.
+        **layout : object
+            Further arguments of gensim's ``save``, without effect.
 
         Notes
         -----
         Documents are not saved. A loaded model can only add documents if its `store` was given and still exists.
         """
-        reject_foreign_arguments("LsiModel.save", {name: others[name] for name in others.keys() - LAYOUT}, FILES)
-        if self.projection.u is None:
-            raise ValueError(
-                "the model has no topics yet, but save needs a fitted model: call add_documents before save"
-            )
         store = None if self._temporary else self._store
         names = "num_topics", "chunksize", "decay", "onepass", "power_iters", "extra_samples", "random_seed"
         facts = {
@@ -483,15 +428,15 @@ class LsiModel:
         models.save(SavedSVD().attach_model(self.svd, words, facts), fname, overwrite=True)
 
     @classmethod
-    def load(cls, fname: str, **others: Any) -> Self:
+    def load(cls, fname: str, mmap: None = None) -> Self:
         """Return a model written by :meth:`save`.
 
         Parameters
         ----------
         fname : str
             Local path or fsspec URL, as passed to :meth:`save`.
-        **others : object
-            Further arguments of gensim's ``load``: ``mmap`` must be None.
+        mmap : None
+            Argument of gensim's ``load``. Arrays are compressed, and cannot be mapped.
 
         Returns
         -------
@@ -503,12 +448,10 @@ class LsiModel:
         ValueError
             If there is no such model.
         """
-        reject_foreign_arguments("LsiModel.load", others, FILES)
+        check_option("mmap", mmap, (None,))
         svd = models.load(fname)
         if not isinstance(svd, SavedSVD):
-            raise ValueError(  # noqa: TRY004  consistent with other paths that are not such a model
-                f"the model at {fname} is a {type(svd).__name__}, but must be an LsiModel: use dspectral.load"
-            )
+            raise ValueError(f"the model at {fname} is a {type(svd).__name__}, not an LsiModel: use dspectral.load")  # noqa: TRY004
         model = cls(id2word=svd.words_, **svd.facts_["parameters"])
         model._set(svd)
         model.docs_processed, model._weights, model._store = svd.facts_["documents"]

@@ -1,6 +1,5 @@
 """Corpora of gensim, lists of (id, count), are our stores and back."""
 
-import re
 import unittest
 from inspect import signature
 
@@ -106,13 +105,8 @@ def test_our_lsi_model_passes_gensims_own_tests(monkeypatch):
 def test_our_lsi_model_has_the_names_of_gensims():
     Theirs = pytest.importorskip("gensim.models").LsiModel
     theirs, ours = Theirs([[(0, 1)], [(1, 1)]], 1), LsiModel([[(0, 1)], [(1, 1)]], 1)
-    for name in {*dir(Theirs), *vars(theirs)}:
-        if name.startswith("_") or hasattr(ours, name):
-            continue
-        try:
-            getattr(ours, name)
-        except AttributeError as error:
-            assert re.search(f"{name}.*use ", str(error))  # noqa: PT017
+    missing = {name for name in {*dir(Theirs), *vars(theirs)} if not name.startswith("_") and not hasattr(ours, name)}
+    assert missing == {"print_debug", "add_lifecycle_event", "lifecycle_events", "dispatcher", "numworkers"}
     for name in (
         "__init__",
         "add_documents",
