@@ -113,8 +113,8 @@ class Nearest(NamedTuple):
 
     cosines: NDArray[np.float32]
     rows: NDArray[np.int64]
+    scores: NDArray[np.float32]
     n: int
-    scores: NDArray[np.float32] | None = None
 
     @classmethod
     def from_block(
@@ -133,31 +133,25 @@ class Nearest(NamedTuple):
         of length 1.
         """
         none = np.zeros((len(queries), 0), np.float32)
-        summary = cls(none, np.zeros((len(queries), 0), np.int64), n, None if shared is None else none)
+        summary = cls(none, none.astype(np.int64), none, n)
         for start in range(0, len(points), PANEL_ROWS):
             panel = np.asarray(points[start : start + PANEL_ROWS], dtype=np.float32)
             lengths = np.linalg.norm(panel, axis=1)
             nonzero = np.flatnonzero(lengths > 0)
             # With many queries the product with a whole block would be larger than the block.
-            cosines = queries @ (panel[nonzero] / lengths[nonzero, None]).T
-            scores = None
+            scores = cosines = queries @ (panel[nonzero] / lengths[nonzero, None]).T
             if shared is not None and words is not None:
                 word_cosines = (words[start : start + PANEL_ROWS] @ shared.queries).toarray()[nonzero].T
                 scores = np.asarray((1 - shared.weight) * cosines + shared.weight * word_cosines, dtype=np.float32)
             rows = np.broadcast_to(numbers[start + nonzero, 0], cosines.shape)
-            summary = summary.merge(cls(cosines, rows, n, scores))
+            summary = summary.merge(cls(cosines, rows, scores, n))
         return summary
 
     def merge(self, *others: Self) -> Self:
         """Return the nearest rows of all summaries; ties go to the lower row number."""
-        arrays = [np.concatenate([summary.get_arrays()[i] for summary in (self, *others)], axis=1) for i in range(3)]
-        order = np.lexsort((arrays[1], -arrays[2]), axis=1)[:, : self.n]
-        cosines, rows, scores = (np.take_along_axis(array, order, axis=1) for array in arrays)
-        return type(self)(cosines, rows, self.n, None if self.scores is None else scores)
-
-    def get_arrays(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any]]:
-        """Return cosines, rows and scores."""
-        return self.cosines, self.rows, self.cosines if self.scores is None else self.scores
+        cosines, rows, scores = (np.concatenate([other[i] for other in (self, *others)], axis=1) for i in range(3))
+        order = np.lexsort((rows, -scores), axis=1)[:, : self.n]
+        return type(self)(*(np.take_along_axis(array, order, axis=1) for array in (cosines, rows, scores)), self.n)
 
 
 def nearest(model: Any, rows: Any, query: Any, n: int = 10, *, words: float | None = None) -> Any:
@@ -198,7 +192,7 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10, *, words: float | No
 
     Notes
     -----
-    One pass over the rows, and one over the queries. Memory: a block, and 12 n bytes per query.
+    One pass over the rows, and one over the queries. Memory: a block, and 16 n bytes per query.
 
     Examples
     --------
@@ -212,16 +206,17 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10, *, words: float | No
     n = check_integer("n", n, at_least=1)
     points = _compute_points(model, rows, rows)
     query = _normalize_query(model, points, query)
-    store = _get_count_store(rows)
-    if is_sparse(query) or isinstance(query, CountMatrix):
-        queries = normalize_rows(np.asarray(_compute(_compute_points(model, rows, query)))).astype(np.float32)
-        shared = select_shared_words(store, query, words)
-        return search_points(rows, points, queries, [-1] * len(queries), n, shared)
-    is_single = isinstance(query, str | Integral) or np.ndim(query) == int(isinstance(query, np.ndarray))
-    items = [query] if is_single else list(query)
-    excluded = [int(item) if isinstance(item, Integral) else -1 for item in items]
-    queries = normalize_rows(_get_query_points(model, rows, points, items)).astype(np.float32)
-    lists = search_points(rows, points, queries, excluded, n, select_shared_words(store, items, words))
+    are_rows = is_sparse(query) or isinstance(query, CountMatrix)
+    is_single = not are_rows and (isinstance(query, str | Integral) or np.ndim(query) == isinstance(query, np.ndarray))
+    items = [query] if is_single else query if are_rows else list(query)
+    if are_rows:
+        coordinates = np.asarray(_compute(_compute_points(model, rows, query)))
+        excluded = [-1] * len(coordinates)
+    else:
+        coordinates = _get_query_points(model, rows, points, items)
+        excluded = [int(item) if isinstance(item, Integral) else -1 for item in items]
+    queries = normalize_rows(coordinates).astype(np.float32)
+    lists = search_points(rows, points, queries, excluded, n, select_shared_words(_get_store(rows), items, words))
     return lists[0] if is_single else lists
 
 
@@ -247,7 +242,7 @@ def search_points(
     streams.insert(1, engine.get_row_numbers(streams[0]))
     summary = engine.summarize(*streams, summarize_block=summarize_block, name="nearest")
     has_points = np.asarray(queries.any(axis=1)).tolist()
-    neighbor_lists = zip(excluded, has_points, *(array.tolist() for array in summary.get_arrays()), strict=True)
+    neighbor_lists = zip(excluded, has_points, *(array.tolist() for array in summary[:3]), strict=True)
     lists = []
     for excluded_row, is_nonzero, *neighbors in neighbor_lists:
         candidates = [Neighbor(row, cosine, score=score) for cosine, row, score in zip(*neighbors, strict=True)]
@@ -255,7 +250,7 @@ def search_points(
     return _add_documents(rows, lists)
 
 
-def _get_count_store(rows: Any) -> CountMatrix | None:
+def _get_store(rows: Any) -> CountMatrix | None:
     """Return the store of the rows, or of saved coordinates whose store is open."""
     store = rows.store if isinstance(rows, Coordinates) else rows
     return store if isinstance(store, CountMatrix) and len(store) == len(rows) else None
@@ -267,10 +262,7 @@ def select_shared_words(store: CountMatrix | None, query: Any, words: float | No
     counts = None if store is None or not weight else _count_query(store, query)
     if store is None or counts is None:
         if words:
-            raise ValueError(
-                f"words={words} needs the counts of a store and of the query: pass a store as rows and a text, row "
-                "number or counts as query, or words=0"
-            )
+            raise ValueError(f"words={words} needs a store as rows, and a text, row number or counts as query: pass 0")
         return None
     idf = inverse_document_frequency(store.document_frequency, store.n_rows, unseen="drop")
     weighting = Weighting("sublinear", idf, norm="l2")
@@ -335,21 +327,17 @@ def _add_documents(rows: Any, lists: list[list[Neighbor]]) -> list[list[Neighbor
 
 def _get_query_points(model: Any, rows: Any, points: Any, queries: list[Any]) -> FloatArray:
     """Return the coordinates of queries of one kind. Shapes: returns (n_queries, k)."""
-    if not queries:
-        raise ValueError("query is empty: pass at least one text, row number or point")
-    if all(isinstance(query, str) for query in queries):
+    if queries and all(isinstance(query, str) for query in queries):
         if model is None:
             raise ValueError(f"query is the text {queries[0]!r:.60}, but model is None: pass the fitted model")
         return np.asarray(_compute_points(model, rows, queries))
-    if all(isinstance(query, Integral) for query in queries):
+    if queries and all(isinstance(query, Integral) for query in queries):
         outside = [query for query in queries if not 0 <= query < points.shape[0]]
         if outside:
             raise ValueError(f"query is row {outside[0]}, but must be from 0 to {points.shape[0] - 1}")
         # Sorted and unique, so that each block is read once.
         numbers = np.unique(np.asarray(queries))
-        selected = points[numbers]
-        coordinates = np.asarray(selected.compute() if hasattr(selected, "compute") else selected)
-        return coordinates[np.searchsorted(numbers, queries)]
+        return np.asarray(_compute(points[numbers]))[np.searchsorted(numbers, queries)]
     coordinates = np.asarray(queries, dtype=np.float64)
     if coordinates.ndim != 2 or coordinates.shape[1] != points.shape[1]:
         raise ValueError(f"query has shape {coordinates.shape}, but each point must have {points.shape[1]} coordinates")
@@ -372,10 +360,8 @@ def _compute_points(model: Any, rows: Any, X: Any) -> Any:
     first = model.steps[0][1] if hasattr(model, "steps") else model
     if are_texts and not get_tags(first).input_tags.string:
         if not isinstance(rows, CountMatrix):
-            name = repr(store_url) if store_url else "..."
             raise ValueError(
-                "query is a text, but rows has no store with the settings for counting it: call "
-                f"open_store({name}) first"
+                f"query is a text, but rows has no store to count it: call open_store({store_url or '...'!r}) first"
             )
         check_columns(first, rows.column_identity, "the store")
         X = rows.count(X)

@@ -225,7 +225,7 @@ CASES = [
     case(CoordinateSample, (csr, numbers), lambda n: 16 * n, axes=AXES, step=2),
     case(TopicSums, (csr, numbers), lambda n: 16 * (D + 1 + 2 * 3), axes=AXES, n_nearest=3),
     case(TermTable, (texts,), lambda n: 6 * (24 + 8)),
-    case(Nearest, (features, numbers), lambda n: 2 * 4 * (4 + 8), queries=np.eye(K, dtype=np.float32)[:2], n=4),
+    case(Nearest, (features, numbers), lambda n: 2 * 4 * (4 + 8 + 4), queries=np.eye(K, dtype=np.float32)[:2], n=4),
     # These two keep what they are given, one after the other: the caller bounds how many rows that are.
     case(
         LocalSpaces,

@@ -42,7 +42,7 @@ def models(store):
         yield Topics(3, min_df=1, max_df=0.4).fit(store)
 
 
-def test_a_text_finds_its_like(store):
+def test_text_has_rows_of_its_words_as_neighbors(store):
     assert store.n_blocks > 1
     for model in models(store):
         for number, words in enumerate(WORDS):
@@ -51,7 +51,7 @@ def test_a_text_finds_its_like(store):
             assert found == sorted(found, key=lambda near: (-near.score, near.row))
 
 
-def test_a_row_is_not_its_own_neighbor_and_an_empty_one_is_none(store):
+def test_row_is_not_its_own_neighbor(store):
     svd = TruncatedSVD(3).fit(store.tfidf())
     lists = nearest(svd, store, [0, 4, 30], n=40)
     assert [len(found) for found in lists] == [29, 29, 0]
@@ -68,7 +68,7 @@ def test_a_query_of_zeros_only_has_rows_that_share_its_words(store):
 
 
 @pytest.mark.parametrize("n_blocks", [1, 3, 7])
-def test_exact_at_any_cut(n_blocks):
+def test_nearest_is_exact_for_any_blocks(n_blocks):
     points = np.random.default_rng(0).normal(size=(70, 4))
     points[40] = points[2]
     query = points[2] + 0.1
@@ -81,7 +81,7 @@ def test_exact_at_any_cut(n_blocks):
 
 
 @pytest.mark.parametrize("container", ["Dask", "zarr", "h5py"])
-def test_rows_and_queries_may_have_several_blocks_of_different_sizes(container, tmp_path, monkeypatch):
+def test_rows_and_queries_may_have_different_blocks(container, tmp_path, monkeypatch):
     rows = sparse.random_array((70, 30), density=0.3, format="csr", rng=0)
     model = TruncatedSVD(4).fit(rows)
     points = model.transform(rows)
@@ -102,22 +102,32 @@ def test_rows_and_queries_may_have_several_blocks_of_different_sizes(container, 
     ]
 
 
-@pytest.mark.parametrize(("query", "named"), [([], "empty"), (31, "row 31"), (np.ones(5), "5"), ([-1], "row -1")])
-def test_bad_queries(query, named):
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [([], "shape"), (31, "row 31"), (np.ones(5), "5"), ([-1], "row -1"), ("cats", "cats")],
+)
+def test_invalid_queries_are_refused(query, named):
     with pytest.raises(ValueError, match=named):
         nearest(None, np.ones((31, 4)), query)
-    with pytest.raises(ValueError, match="cats"):
-        nearest(None, np.ones((31, 4)), "cats")
 
 
-def test_another_weighting_is_refused(store):
-    svd = TruncatedSVD(2).fit(store.weighted(TfidfWeighting(tf="sublinear").fit(store)))
-    with pytest.raises(ValueError, match="Pipeline"):
-        nearest(svd, store, 0)
+def test_other_weightings_and_words_without_counts_are_refused(store):
+    model = TruncatedSVD(3).fit(store.tfidf())
+    points = model.transform(store.tfidf())
+    assert nearest(None, points, 4, n=1)[0].score == nearest(None, points, 4, n=1)[0].cosine
+    sublinear = TruncatedSVD(2).fit(store.weighted(TfidfWeighting(tf="sublinear").fit(store)))
+    for fitted, rows, query, words, named in (
+        (sublinear, store, 0, None, "Pipeline"),
+        (model, points, 4, 0.5, r"words=0\.5"),
+        (model, store, np.ones(3), 0.5, r"words=0\.5"),
+        (model, store, 4, 1.5, r"words.*1\.5"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            nearest(fitted, rows, query, words=words)
 
 
 @pytest.mark.slow
-def test_a_sparse_row_of_any_container_finds_what_its_row_number_finds(store):
+def test_sparse_row_has_the_neighbors_of_its_row_number(store):
     counts, weighted = store.counts.compute(), store.tfidf().compute()
     for model in models(store):
         first = model.steps[0][0] if hasattr(model, "steps") else ""
@@ -147,7 +157,7 @@ def test_a_sparse_row_of_any_container_finds_what_its_row_number_finds(store):
         nearest(models_first, store, sparse.csr_array(np.ones((1, 7))))
 
 
-def test_points_are_taken_from_frames_and_sparse_coordinates(store):
+def test_points_may_be_frames_and_sparse_coordinates(store):
     model = TruncatedSVD(3).fit(store)
     points = np.asarray(model.transform(store.counts.compute()))
     expected = [near.row for near in nearest(None, points, points[5], n=3)]
@@ -159,7 +169,7 @@ def test_points_are_taken_from_frames_and_sparse_coordinates(store):
 
 
 @pytest.mark.parametrize("alternate", [False, True])
-def test_the_score_is_the_weighted_mean_of_the_cosines_of_coordinates_and_words(store, tmp_path, alternate):
+def test_score_is_the_weighted_mean_of_both_cosines(store, tmp_path, alternate):
     model = TruncatedSVD(3).fit(store.tfidf())
     rows = store
     if alternate:  # coordinates in other chunks than the blocks of their store
@@ -187,14 +197,3 @@ def test_vectors_of_an_embedder_are_combined_with_shared_words(tmp_path):
         (shared,) = (found for found in nearest(encoder, rows, TEXTS[4], n=40, words=1.0) if found.row == near.row)
         assert near.cosine == pytest.approx(vectors[4] @ vectors[near.row], abs=1e-5)
         assert near.score == pytest.approx(0.3 * near.cosine + 0.7 * shared.score, abs=1e-5)
-
-
-def test_shared_words_need_counts(store):
-    model = TruncatedSVD(3).fit(store.tfidf())
-    points = model.transform(store.tfidf())
-    assert nearest(None, points, 4, n=1)[0].score == nearest(None, points, 4, n=1)[0].cosine
-    for rows, query in ((points, 4), (store, np.ones(3))):
-        with pytest.raises(ValueError, match=r"words=0\.5.*counts"):
-            nearest(model, rows, query, words=0.5)
-    with pytest.raises(ValueError, match=r"words.*1\.5"):
-        nearest(model, store, 4, words=1.5)
