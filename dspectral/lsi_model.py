@@ -60,7 +60,7 @@ def iter_blocks(corpus: "Iterable[Bag] | CSRRows", n_terms: int, chunksize: int)
     for bags in iterate_chunks(corpus, chunksize):
         words, weights, starts = parse_bags(bags)
         if len(wrong := words[~((words >= 0) & (words < n_terms) & (words == np.rint(words)))]):
-            raise ValueError(f"word {wrong[0]:g} of the corpus must be an integer from 0 to {n_terms - 1}, as in id2word")
+            raise ValueError(f"word {wrong[0]:g} of the corpus must be an integer from 0 to {n_terms - 1}, an id")
         yield sparse.csr_array((weights, words.astype(np.int64), starts), shape=(len(bags), n_terms))
 
 

@@ -151,7 +151,8 @@ class Nearest(NamedTuple):
         """Return the nearest rows of all summaries; ties go to the lower row number."""
         cosines, rows, scores = (np.concatenate([other[i] for other in (self, *others)], axis=1) for i in range(3))
         order = np.lexsort((rows, -scores), axis=1)[:, : self.n]
-        return type(self)(*(np.take_along_axis(array, order, axis=1) for array in (cosines, rows, scores)), self.n)
+        cosines, rows, scores = (np.take_along_axis(array, order, axis=1) for array in (cosines, rows, scores))
+        return type(self)(cosines, rows, scores, self.n)
 
 
 def nearest(model: Any, rows: Any, query: Any, n: int = 10, *, words: float | None = None) -> Any:

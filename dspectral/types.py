@@ -131,46 +131,30 @@ def get_anndata_matrix(adata: Any, layer: str | None = None, obsm: str | None = 
     return matrices[name].to_numpy() if hasattr(matrices[name], "to_numpy") else matrices[name]
 
 
-def check_container(X: object, name: str = "X") -> None:
+def check_container(X: Any, name: str = "X") -> None:
     """Raise TypeError for containers that cannot be read as rows, and name what to pass."""
-    kind = type(X).__name__
+    kind, cls, remedy = type(X).__name__, type(X), None
+    graph = getattr(cls, "__dask_graph__", None)
     if isinstance(X, str | bytes | PathLike):
-        raise TypeError(
-            f"{name}={X!r:.200} is a {kind}, but must be rows: pass dspectral.open_store(path) for a store or a sparse "
-            "matrix, or zarr.open_array(path)"
-        )
-    if is_anndata(X):
-        layers = ", ".join(map(repr, getattr(X, "layers", ())))
-        raise TypeError(
-            f"{name} is an {kind}, but must be one matrix: pass adata.X or adata.layers[...] "
-            f"({'layers: ' + layers if layers else 'there are no layers'})"
-        )
-    if hasattr(type(X), "to_dask_array"):
-        raise TypeError(
-            f"{name} is a Dask {kind}, whose number of rows is unknown: pass {name}.to_dask_array(lengths=True), which "
-            "reads it once to count them"
-        )
-    graph = getattr(type(X), "__dask_graph__", None)
-    if graph is not None and graph(X) is not None:  # None for xarray objects that are not chunked
-        raise TypeError(f"{name} is a lazy {kind}, but must be a Dask array: pass the array inside it")
-    if all(hasattr(X, name) for name in ("words", "sentences", "counts")):
-        raise TypeError(
-            f"{name} is a corpus ({kind}: sentences of words), but must be a matrix or a store of counts "
-            "(dspectral.build_store); for a corpus use an estimator such as dspectral.WordEmbedding"
-        )
-    # NumPy treats other indexable objects as sequences, and never stops if no index is out of range.
-    if hasattr(type(X), "__getitem__") and not (
+        kind, remedy = f"{kind}, {X!r:.200}", "dspectral.open_store(path) or zarr.open_array(path)"
+    elif is_anndata(X):
+        remedy = f"adata.X or adata.layers[...] of {', '.join(map(repr, X.layers)) or 'no layers'}"
+    elif hasattr(cls, "to_dask_array"):
+        remedy = f"{name}.to_dask_array(lengths=True), which reads it once to count the rows"
+    elif graph is not None and graph(X) is not None:  # None for xarray objects that are not chunked
+        remedy = "the Dask array inside it"
+    elif all(hasattr(X, part) for part in ("words", "sentences", "counts")):
+        remedy = "a corpus to an estimator of sentences, such as dspectral.WordEmbedding, or build_store"
+    elif hasattr(cls, "__getitem__") and not (
         isinstance(X, Sequence) or is_sparse(X) or any(hasattr(X, attribute) for attribute in ARRAYS)
-    ):
-        parts = f"anndata.concat({name}.adatas)" if hasattr(X, "adatas") else "an array made from it"
+    ):  # NumPy treats such objects as sequences, and never stops if no index is out of range
+        remedy = "an array made from it"
+    elif hasattr(X, "chunks") and hasattr(X, "shape"):
+        remedy = f"dask.array.from_array({name}), which is read block by block"
+    if remedy is not None:
         raise TypeError(
             f"{name} is a {kind}, but must be an array, a SciPy sparse matrix, a data frame, a Dask array or a store: "
-            f"pass {parts}"
-        )
-    if hasattr(X, "chunks") and hasattr(X, "shape"):
-        raise TypeError(
-            f"{name} is a {kind} of {type(X).__module__.partition('.')[0]} on disk: pass "
-            f"dask.array.from_array({name}), which is read block by block"
+            f"pass {remedy}"
         )
 
 

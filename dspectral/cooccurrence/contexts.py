@@ -95,14 +95,10 @@ def make_window(
     sides: Sides = "both",
 ) -> Window:
     """Return the context window for :func:`count_contexts`."""
-    if n_types < 1:
-        raise ValueError(f"n_types={n_types} must be at least 1")
     if window < 1:
         raise ValueError(f"window={window} must be at least 1, the number of words on each side")
     if context not in ("bag", "list", "zones"):
         raise ValueError(f"context={context!r} must be 'bag', 'list' or 'zones'")
-    if sides not in ("both", "left", "right"):
-        raise ValueError(f"sides={sides!r} must be 'both', 'left' or 'right'")
     if n_contexts is not None and not 1 <= n_contexts < 2**31:
         raise ValueError(f"n_contexts={n_contexts} must be from 1 to 2**31 - 1, or None")
     left, right = (0 if sides == "right" else window), (0 if sides == "left" else window)

@@ -155,7 +155,9 @@ def plot_merge_tree(
     shares = [] if certificates is None else list(certificates)
     n_levels = len(positions)
     if len(shares) > n_levels:
-        raise ValueError(f"certificates holds {len(shares)} values, but must hold at most {n_levels}, one for each level")
+        raise ValueError(
+            f"certificates holds {len(shares)} values, but must hold at most one for each of {n_levels} levels"
+        )
     ax = get_axes(ax, height=min(1.2 + 0.42 * n_levels, 5.5))
     shades = colormaps["viridis"](np.linspace(0.05, 0.85, n_levels))
     for level, (x, shade) in enumerate(zip(positions, shades, strict=True)):

@@ -60,7 +60,7 @@ def test_counts_are_those_of_a_dictionary(sentences, how):
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(sentences=SENTENCES, how=SETTINGS, n_contexts=st.integers(1, 9))
-def test_hashing_adds_up_the_columns_that_meet(sentences, how, n_contexts):
+def test_hashing_adds_up_equal_columns(sentences, how, n_contexts):
     of = partial(ContextCounts.from_block, Sentences.from_ids(sentences), n_types=N_TYPES, **how)
     table = make_window(N_TYPES, n_contexts=n_contexts, **how).columns
     expected = np.zeros((N_TYPES, n_contexts))
@@ -68,7 +68,7 @@ def test_hashing_adds_up_the_columns_that_meet(sentences, how, n_contexts):
     np.testing.assert_array_equal(of(n_contexts=n_contexts).counts.toarray(), expected)
 
 
-def test_long_rows_come_sorted_too():
+def test_long_rows_are_sorted():
     ids = np.random.default_rng(0).integers(3000, size=20_000)
     counts = ContextCounts.from_block(Sentences.from_ids([ids]), n_types=3000, window=20).counts
     assert all(np.all(np.diff(counts.indices[a:b]) > 0) for a, b in pairwise(counts.indptr))
@@ -80,14 +80,12 @@ def test_long_rows_come_sorted_too():
     [
         ({"window": 0}, "window.*0"),
         ({"window": 2, "context": "set"}, "context.*'set'"),
-        ({"window": 2, "sides": "up"}, "sides.*'up'"),
         ({"window": 2, "n_contexts": 0}, "n_contexts.*0"),
-        ({"window": 2, "n_types": 0}, "n_types.*0"),
         ({"window": 2, "n_types": 3}, r"\b4\b.*\b3\b"),
         ({"window": 2**30, "context": "list"}, "number"),
     ],
 )
-def test_a_wrong_parameter_is_named(wrong, message):
+def test_invalid_parameters_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         ContextCounts.from_block(Sentences.from_ids([[0, 4]]), **{"n_types": 5, **wrong})
 
@@ -147,9 +145,7 @@ def added(pieces, weights, *, group, room):
     density=st.sampled_from([0.0, 0.01, 0.3, 1.0]),
     room=st.sampled_from([0, 3, 100_000]),
 )
-def test_the_sum_of_packed_pieces_has_the_bits_of_one_sum_after_the_other(
-    seed, shape, weights, n_pieces, group, density, room
-):
+def test_sum_of_packed_rows_is_bit_identical_to_sums_in_turn(seed, shape, weights, n_pieces, group, density, room):
     draws = np.random.default_rng(seed)
     pieces = [random_rows(draws, *shape, weights, density) for _ in range(n_pieces)]
     expected = added_slowly(pieces)
@@ -158,7 +154,7 @@ def test_the_sum_of_packed_pieces_has_the_bits_of_one_sum_after_the_other(
 
 
 @pytest.mark.parametrize("weights", [np.zeros(0), np.zeros(3), np.ones(1), 1 / 2.0 ** np.arange(20)])
-def test_a_code_stands_for_one_value(weights):
+def test_code_has_one_value(weights):
     coding = ByteCoding.from_weights(weights)
     known = np.flatnonzero(coding.codes)
     np.testing.assert_array_equal(coding.values[coding.codes[known]], known * coding.quantum)
@@ -166,7 +162,7 @@ def test_a_code_stands_for_one_value(weights):
 
 
 @pytest.mark.parametrize("smoothing", [-0.001, 1.001, float("nan")])
-def test_contexts_are_smoothed_by_a_power_from_0_to_1(smoothing):
+def test_smoothing_is_a_power_from_0_to_1(smoothing):
     for end in (0, 1):
         ContextScaling.from_column_sums(np.array([3.0, 0.0, 1.0]), smoothing=end)
     with pytest.raises(ValueError, match=f"context_smoothing.*{smoothing}"):

@@ -1,7 +1,5 @@
 """Rows at the door: lazily, in memory or in frames, of every type, the same result or the same sentence."""
 
-from types import SimpleNamespace
-
 import dask
 import dask.array as da
 import dask.dataframe as dd
@@ -170,13 +168,9 @@ class Frame:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (Frame, r"X.*Dask Frame.*X\.to_dask_array\(lengths=True\)"),
+        (Frame, r"X.*Frame.*X\.to_dask_array\(lengths=True\)"),
         (lambda: dask.delayed(COUNTS), "X.*Delayed"),
-        (lambda: TokenCorpus(["<?>"], np.ones(1), Blocks(int, [])), "X.*corpus.*counts"),
-        (
-            lambda: SimpleNamespace(words=[], sentences=Blocks(int, []), counts=np.ones(3)),
-            "X.*corpus.*dspectral.WordEmbedding",
-        ),
+        (lambda: TokenCorpus(["<?>"], np.ones(1), Blocks(int, [])), "X.*TokenCorpus.*dspectral.WordEmbedding"),
     ],
 )
 def test_what_is_no_matrix_gives_one_sentence_and_is_not_read(make, message):
@@ -208,7 +202,7 @@ def test_an_array_of_zarr_or_h5py_is_read_by_blocks(container, tmp_path, monkeyp
         coordinates = model.fit_transform(array)
         assert isinstance(coordinates, da.Array)
         np.testing.assert_array_equal(coordinates.compute(), expected.fit_transform(blocks).compute())
-    with pytest.raises(TypeError, match=r"X.*on disk"):
+    with pytest.raises(TypeError, match=r"X.*from_array"):
         SketchedPCA().fit(zarr.array(rows[:, 0]))
 
 

@@ -164,7 +164,7 @@ def test_brown_tree_labels_every_class_without_overlap(clustering, n_clusters):
     assert inside(shown, ax)
     # The lines of the tree end beside their labels: leaf i has y = 10 i + 5.
     ends = np.array([(x, y) for line in ax.collections[0].get_segments() for x, y in line])
-    assert sorted(ends[ends[:, 0] == 0, 1]) == [tick for tick in ax.get_yticks()]
+    assert sorted(ends[ends[:, 0] == 0, 1]) == ax.get_yticks().tolist()
     most = clustering.words_[1 + int(np.argmax(clustering.word_counts_[1:]))]
     assert any(label.get_text().startswith(most) for label in labels)
     _, small = plt.subplots(figsize=(6, 2), layout="constrained")

@@ -129,7 +129,7 @@ def test_group_of_one_matrix_opens_by_its_path(url):
 
 def test_paths_are_not_rows(url):
     for rows in (url, Path(url)):
-        with pytest.raises(TypeError, match=r"X=.*cells\.zarr.*open_store"):
+        with pytest.raises(TypeError, match=r"X is.*cells\.zarr.*open_store"):
             TruncatedSVD(3).fit(rows)
 
 
