@@ -48,9 +48,9 @@ def pytest_make_parametrize_id(val, argname):
 
 
 def pytest_collection_modifyitems(items):
-    folder = Path(__file__).parent
+    slow = tuple(str(Path(__file__).parent / name) for name in SLOW)
     for item in items:
-        if any(item.path.is_relative_to(folder / name) for name in SLOW):
+        if str(item.path).startswith(slow):
             item.add_marker(pytest.mark.slow)
 
 

@@ -1,13 +1,11 @@
 """What a notebook shows of stores, summaries and models."""
 
-import dask
 import fsspec
 import numpy as np
 import pytest
 
 import dspectral
 from dspectral.store import StoreError
-from tests.contracts import CASES
 
 
 @pytest.fixture(params=["hashed", "vocabulary", "corpus", "matrix"])
@@ -38,19 +36,3 @@ def test_a_store_shows_its_sizes_and_says_nothing_that_it_must_read(opened):
     assert "@nowhere/x" in shown
     assert "secret" not in shown
     assert len(shown) < 200
-
-
-@pytest.mark.parametrize("name", sorted(CASES))
-@pytest.mark.filterwarnings("ignore")
-def test_every_estimator_shows_the_table_of_scikit_learn_and_reads_nothing_for_it(name, monkeypatch):
-    case = CASES[name]
-    model = case.make()
-    X, y = case.data()
-    model.fit(X, y)
-    monkeypatch.setattr(dask, "compute", _refused)
-    monkeypatch.setattr(dask.base, "compute", _refused)
-    assert "sk-estimator" in model._repr_html_()
-
-
-def _refused(*args, **kwargs):
-    raise AssertionError("a representation must read nothing")
