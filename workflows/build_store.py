@@ -20,6 +20,7 @@ def options() -> form.Parser:
     about = "bytes of text behind a block"
     add("--block-bytes", type=form.positive, default=16 << 20, metavar="N", help=about)
     add("--append", action="store_true", help="add the documents to a finished store")
+    add("--overwrite", action="store_true", help="replace a finished store, once the new one is complete")
     dropped = "first drop what an unfinished build of other settings left"
     add("--discard-unfinished", action="store_true", help=dropped)
     add_text_options(parser, "document")
@@ -79,6 +80,7 @@ def main(argv: list[str] | None = None) -> None:
                 vocabulary=vocabulary,
                 block_bytes=arguments.block_bytes,
                 append=arguments.append,
+                overwrite=arguments.overwrite,
             )
         run.passes = 2 if arguments.vocabulary and not arguments.append else 1
         describe(run, store, (store.n_rows - before) / used.seconds)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import numpy as np
 from scipy import sparse
@@ -16,7 +16,7 @@ from dspectral.parameters import check_integer, check_option, check_size
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.lines import BLOCK_BYTES, LINE_CHUNK_BYTES, LineChunk, ReadOptions, read_line_chunks
-from dspectral.store.from_text.sources import FileRange, check_unchanged, get_fingerprints, split_files
+from dspectral.store.from_text.sources import FileRange, check_unchanged, hash_fingerprints, split_files
 from dspectral.store.from_text.streams import open_decompressed
 from dspectral.store.from_text.text_input import build_blocks
 from dspectral.store.matrix import align_labels
@@ -119,6 +119,7 @@ def build_labeled_store(
     zero_based: bool = True,
     block_bytes: int = BLOCK_BYTES,
     append: bool = False,
+    overwrite: bool = False,
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> CountStore:
@@ -143,6 +144,8 @@ def build_labeled_store(
         Bytes of text per block of rows.
     append : bool, default=False
         Whether to append to an existing store.
+    overwrite : bool, default=False
+        Whether to replace a finished store, which stays unchanged until the new one is complete.
     storage_options, source_options : dict, optional
         Options of the file systems of the store and of the sources.
 
@@ -156,7 +159,7 @@ def build_labeled_store(
     ValueError
         If a line is invalid or exceeds the widths (the message names it), or the header has a wrong document count.
     StoreError
-        If the store exists, or with ``append`` does not exist or has another width.
+        If there is a finished store of other text or arguments, or with ``append`` does not exist or has another width.
 
     Notes
     -----
@@ -193,9 +196,12 @@ def build_labeled_store(
         storage_options,
         provenance,
         append=append,
+        overwrite=overwrite,
         n_columns=width[0],
-        fingerprints=get_fingerprints(ranges),
+        content=hash_fingerprints(ranges),
     ) as opened_writer:
+        if opened_writer.finished is not None:
+            return cast(CountStore, opened_writer.finished)
         writer = opened_writer._replace(n_columns=width[0])
         location = writer.location
 
@@ -205,7 +211,7 @@ def build_labeled_store(
 
         find = partial(find_block, location)
         blocks = build_blocks(ranges, writer, read, write, find, name="parse-block")
-        check_unchanged(writer.location, ranges, options)
+        check_unchanged(ranges, options)
         # The number of documents is checked last, since counting first would take an additional pass.
         n_rows = sum(block.n_rows for block in blocks)
         n_promised = sum(header.n_documents for header in headers)

@@ -110,7 +110,7 @@ def spill_contexts(
         return finished
     parts = split_by_size(entries, max_entries)
     record: dict[str, Any] = {"contexts": options, "rows": [list(part) for part in parts]}
-    with open_writer(location.url, dict(location.options), record, append=False) as new_writer:
+    with open_writer(location.url, dict(location.options), record) as new_writer:
         window = make_window(**options)
         writer = new_writer._replace(n_columns=window.n_columns)
         target = writer.drop_history()

@@ -9,9 +9,9 @@ from dspectral.engine import Blocks, run_tasks
 from dspectral.engine.graph import ContentAddressedReader
 from dspectral.linalg.sparse_products import find_offset_error
 from dspectral.store.arrays import compute_digest, read_array
-from dspectral.store.counts import CORPUS_KEY, read_root_metadata
+from dspectral.store.counts import CORPUS_KEY, FIRST, read_root_metadata
 from dspectral.store.location import Location, StoreError, damage_error, redact_urls
-from dspectral.store.vocabulary import PATH, read_vocabulary
+from dspectral.store.vocabulary import get_vocabulary_path, read_vocabulary
 from dspectral.types import Int64s, Sentences
 
 
@@ -59,6 +59,11 @@ class Corpus:
         return f"Corpus({redact_urls(self.location.url)!r}: {size})"
 
     @property
+    def generation(self) -> int:
+        """Number of times that it was overwritten."""
+        return int(self.provenance.get(FIRST, 0))
+
+    @property
     def sentences(self) -> Blocks:
         """Lazy stream of :class:`~dspectral.types.Sentences`, one item per block."""
         read = partial(read_sentences, n_types=len(self.counts))
@@ -67,12 +72,12 @@ class Corpus:
     @cached_property
     def words(self) -> list[str]:
         """Word types, sorted by falling count and then by bytes; type 0 is ``"<?>"``."""
-        return read_vocabulary(self.location).terms
+        return read_vocabulary(self.location, get_vocabulary_path(self.generation)).terms
 
     @cached_property
     def counts(self) -> Int64s:
         """Number of tokens of each type, shape (n_types,)."""
-        return read_array(self.location, f"{PATH}/counts")
+        return read_array(self.location, f"{get_vocabulary_path(self.generation)}/counts")
 
     def check(self) -> None:
         """Verify the checksums and digests of the vocabulary and of all blocks, one task per block.
@@ -128,13 +133,20 @@ def open_corpus(path: str | PathLike[str], *, storage_options: dict[str, Any] | 
     StoreError
         If there is no finished corpus of this format.
     """
-    # The root is written last, so a corpus with a root is complete.
     location = Location.from_url(path, storage_options)
-    head = read_root_metadata(location, CORPUS_KEY, "corpus")
-    if head is None:
+    if (corpus := find_corpus(location)) is None:
         if location.read_attributes("plans") is not None:
             raise StoreError(f"the build of the corpus at {path} is not finished, or it is not a corpus; build it")
         raise StoreError(f"no corpus at {path}: build one with build_corpus")
+    return corpus
+
+
+def find_corpus(location: Location) -> Corpus | None:
+    """Open a finished corpus; return None if there is none."""
+    # The root is written last, so a corpus with a root is complete.
+    head = read_root_metadata(location, CORPUS_KEY, "corpus")
+    if head is None:
+        return None
     return Corpus(location, tuple(SentenceBlock(*block) for block in head["blocks"]), head["provenance"])
 
 

@@ -32,7 +32,14 @@ from dspectral.store.blocks import (
 from dspectral.store.columns import Columns
 from dspectral.store.location import Location, StoreError, damage_error, redact_urls
 from dspectral.store.rows import ENTRY_BYTES, BlockReader, CountMatrix, dask_array_from_blocks
-from dspectral.store.vocabulary import KEEP_TERMS, Vocabulary, read_term_sample, read_vocabulary, vocabulary_columns
+from dspectral.store.vocabulary import (
+    KEEP_TERMS,
+    Vocabulary,
+    get_vocabulary_path,
+    read_term_sample,
+    read_vocabulary,
+    vocabulary_columns,
+)
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
 from dspectral.text.tokenizers import TokenizerLike, register_tokenizer, tokenizer_from_record, wrap_tokenizer_names
@@ -43,6 +50,8 @@ KEY = "dspectral"
 """Attribute of the root that makes a store finished."""
 CORPUS_KEY = "dspectral-corpus"
 """Attribute of the root that makes a corpus finished."""
+FIRST = "first_generation"
+"""Key of the provenance with the generation of the first rows of an overwritten store."""
 TOTALS = ("column_sums", "document_frequency")
 """Names of the arrays of column totals, in the order of their digests."""
 
@@ -178,13 +187,17 @@ class CountStore(CountMatrix):
     @property
     def vocabulary(self) -> Vocabulary | None:
         """N-grams of the columns, read from the store on each access; None if there is no vocabulary."""
-        return read_vocabulary(self.location) if self.provenance.get("vocabulary") else None
+        return read_vocabulary(self.location, self._vocabulary_path) if self.provenance.get("vocabulary") else None
+
+    @property
+    def _vocabulary_path(self) -> str:
+        return get_vocabulary_path(self.provenance.get(FIRST, 0))
 
     @property
     def column_identity(self) -> Columns | None:
         """Terms of the vocabulary, or the settings of hashing; None if both are unknown."""
         has_vocabulary = self.hashing is None and self.provenance.get("vocabulary")
-        return vocabulary_columns(self.location) if has_vocabulary else super().column_identity
+        return vocabulary_columns(self.location, self._vocabulary_path) if has_vocabulary else super().column_identity
 
     @property
     def kept_terms(self) -> KeptTerms | None:

@@ -3,7 +3,7 @@
 from functools import partial
 from itertools import groupby
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import dask
@@ -36,6 +36,7 @@ def write_counts(
     block_rows: int | None = None,
     signed: bool = False,
     append: bool = False,
+    overwrite: bool = False,
     provenance: dict[str, Any] | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> CountStore:
@@ -55,6 +56,8 @@ def write_counts(
         Whether negative entries are allowed, as signed hashing gives.
     append : bool, default=False
         Whether to add the rows to a finished store, which stays unchanged until all of them are written.
+    overwrite : bool, default=False
+        Whether to replace a finished store, which stays unchanged until the new one is complete.
     provenance : dict, optional
         Origin of the rows, in JSON values; recorded in the store.
     storage_options : dict, optional
@@ -70,14 +73,14 @@ def write_counts(
     ValueError
         If an entry is NaN, infinite or (unless ``signed``) negative, or rows or labels do not fit.
     StoreError
-        If the store exists, ``append`` finds none with as many columns, or there is another unfinished write.
+        If there is a finished store of other rows or arguments, or ``append`` finds none with as many columns.
 
     Notes
     -----
     One pass: a task computes, checks and writes one block. Values are stored as float32. A block with integers that
     float32 cannot hold, from 16,777,217 on, is stored as float64, and the store is then read as float64. Repeating an
     interrupted call with the same rows resumes it: equal rows in memory, or a Dask array with the same name. An error
-    leaves the store unchanged; on a cluster, ``discard_unfinished`` removes its blocks.
+    leaves a finished store unchanged. A finished store of equal rows in memory is opened, with a warning.
 
     Examples
     --------
@@ -109,20 +112,13 @@ def write_counts(
     if append and (existing_store := open_finished(Location.from_url(store, storage_options))) is not None:
         check_columns(existing_store, get_columns(X))
     rows_are = " ".join(map(_compute_token, (X, labels), parts))
-    with open_writer(store, storage_options, settings, append=append, n_columns=n_columns) as writer:
-        # An interrupted write with the same manifest may have other rows, so a token of the rows is compared. It is not
-        # in the manifest, so that other rows replace the unfinished blocks without an error.
-        if writer.resumed and (writer.location.read_attributes(writer.scratch) or {}).get("rows") != rows_are:
-            writer = writer.restart()  # noqa: PLW2901
-        writer.location.write_attributes(writer.scratch, {"rows": rows_are})
-        try:
-            blocks = _write_blocks(writer, parts, signed=signed, in_memory=in_memory)
-        except ValueError:
-            # Blocks of rejected rows are removed, but not on a cluster, where tasks may still write them.
-            if in_memory or dask.base.get_scheduler() in (None, dask.threaded.get, dask.local.get_sync):
-                writer.abort()
-            raise
-        return finish_store(writer, blocks)
+    modes: dict[str, Any] = {"append": append, "overwrite": overwrite}
+    # The name of a lazy array does not show that the data behind it have changed.
+    content = {"n_columns": n_columns, "content": rows_are, "reuse": in_memory}
+    with open_writer(store, storage_options, settings, **modes, **content) as writer:
+        if writer.finished is not None:
+            return cast(CountStore, writer.finished)
+        return finish_store(writer, _write_blocks(writer, parts, signed=signed, in_memory=in_memory))
 
 
 def _compute_token(X: RowsLike, rows: da.Array) -> str:

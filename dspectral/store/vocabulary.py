@@ -22,7 +22,6 @@ from dspectral.text.terms import TermTable
 from dspectral.text.tokenizers import TokenizerLike
 from dspectral.types import Documents, Int64s
 
-PATH = "vocabulary"
 KEEP_TERMS = "keep_terms"
 """Entry of a store's provenance: the number of stored terms of hashed columns."""
 _INDEX_LOCK = Lock()
@@ -194,7 +193,12 @@ class Vocabulary:
         return {term: column for column, term in enumerate(self.terms)}
 
 
-def write_vocabulary(location: Location, vocabulary: Vocabulary, **facts: str) -> None:
+def get_vocabulary_path(generation: int) -> str:
+    """Return the path of the vocabulary of a store, by the generation of its first rows."""
+    return f"vocabulary-{generation:04d}" if generation else "vocabulary"
+
+
+def write_vocabulary(location: Location, path: str, vocabulary: Vocabulary, **facts: str) -> None:
     """Write a vocabulary into a store; its completion marker, with ``facts``, is written last."""
     store = location.open(read_only=False)
     parts: dict[str, NDArray[Any]] = {
@@ -204,34 +208,34 @@ def write_vocabulary(location: Location, vocabulary: Vocabulary, **facts: str) -
         "counts": vocabulary.counts,
     }
     for part, values in parts.items():
-        write_array(store, f"{PATH}/{part}", values)
+        write_array(store, f"{path}/{part}", values)
     digest = compute_digest(*parts.values())
-    location.write_attributes(PATH, {"n_terms": vocabulary.documents.n_documents, "digest": digest, **facts})
+    location.write_attributes(path, {"n_terms": vocabulary.documents.n_documents, "digest": digest, **facts})
 
 
-def find_vocabulary(location: Location) -> Vocabulary | None:
+def find_vocabulary(location: Location, path: str) -> Vocabulary | None:
     """Read the vocabulary of a possibly unfinished store; None if it has none."""
-    return read_vocabulary(location) if location.read_attributes(PATH) else None
+    return read_vocabulary(location, path) if location.read_attributes(path) else None
 
 
-def read_vocabulary(location: Location) -> Vocabulary:
+def read_vocabulary(location: Location, path: str) -> Vocabulary:
     """Read the vocabulary of a store and verify its digest."""
     names = "terms", "offsets", "document_frequency", "counts"
-    terms, offsets, document_frequency, counts = parts = [read_array(location, f"{PATH}/{name}") for name in names]
-    digest = (location.read_attributes(PATH) or {}).get("digest")
+    terms, offsets, document_frequency, counts = parts = [read_array(location, f"{path}/{name}") for name in names]
+    digest = (location.read_attributes(path) or {}).get("digest")
     if digest != compute_digest(*parts) or find_offset_error(offsets, len(terms)):
-        raise damage_error(location, PATH, "its content does not match its digest")
+        raise damage_error(location, path, "its content does not match its digest")
     return Vocabulary(Documents(terms, offsets), document_frequency, counts)
 
 
-def vocabulary_columns(location: Location) -> Columns | None:
+def vocabulary_columns(location: Location, path: str) -> Columns | None:
     """Return the terms of a store's vocabulary as columns; None if the store has no vocabulary."""
-    digest = (location.read_attributes(PATH) or {}).get("digest")
+    digest = (location.read_attributes(path) or {}).get("digest")
     if digest is None:
         return None
     with _INDEX_LOCK:
         if digest not in _COLUMNS:
-            columns = columns_from_names(TERMS, read_vocabulary(location).terms)
+            columns = columns_from_names(TERMS, read_vocabulary(location, path).terms)
             for other in list(_COLUMNS)[:-1]:
                 del _COLUMNS[other]
             _COLUMNS[digest] = columns
@@ -270,11 +274,11 @@ def unpack_terms(packed: Int64s) -> TermTable:
     return TermTable(Documents(text.view(np.uint8)[: offsets[-1]], offsets), frequency, counts)
 
 
-def get_term_index(location: Location, call: str) -> TermIndex:
+def get_term_index(location: Location, path: str, call: str) -> TermIndex:
     """Return the term index of a store's vocabulary, cached per process and build."""
     with _INDEX_LOCK:  # one thread reads, the others wait
         if call not in _TERM_INDEXES:
             # A long-lived worker runs many builds; only the latest index stays in memory.
             _TERM_INDEXES.clear()
-            _TERM_INDEXES[call] = TermIndex.from_terms(read_vocabulary(location).documents)
+            _TERM_INDEXES[call] = TermIndex.from_terms(read_vocabulary(location, path).documents)
         return _TERM_INDEXES[call]

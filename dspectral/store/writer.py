@@ -3,9 +3,11 @@
 Until the root is written, a new store does not open, and an existing store opens without the appended rows.
 """
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from os import PathLike
 from typing import Any, NamedTuple, Self
@@ -16,23 +18,30 @@ import numpy as np
 from dask.system import CPU_COUNT
 
 from dspectral.engine.around.context import dry_run_folder, is_dry_run
+from dspectral.store.array_files import METADATA
 from dspectral.store.arrays import add_content_hash, compute_digest, read_array, write_array
 from dspectral.store.blocks import BlockInfo
-from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, TOTALS, CountStore, get_totals_path, open_finished
+from dspectral.store.corpus import Corpus, find_corpus
+from dspectral.store.counts import FIRST, FORMAT, KEY, TOTALS, CountStore, get_totals_path, open_finished
 from dspectral.store.location import Location, StoreError, redact_urls
 from dspectral.store.lock import hold_write_lock, unlock
+from dspectral.store.vocabulary import get_vocabulary_path
 from dspectral.text.tokenizers import is_record, wrap_tokenizer_names
 from dspectral.types import JSON
 
-FINGERPRINTS = "stamps"
-"""Temporary group, and its attribute, with the fingerprints of the source files."""
+CONTENT = "content"
+"""Key of the manifest with a hash of the rows or of the fingerprints of the files."""
+
+SETTINGS = ("hashing", "vocabulary", "labels", "weighting", "id_field", "keep_texts")
+"""Keys of the manifest that an append must share with the store."""
 
 
 class StoreWriter(NamedTuple):
     """A store that is being built or appended to.
 
     `generation, provenance`: values of the finished store; `existing_blocks`: blocks before the append;
-    `resumed`: whether an interrupted call with the same manifest may have written some blocks.
+    `resumed`: whether an interrupted call with the same manifest may have written some blocks; `finished`: the store or
+    corpus that is already there, built with the same manifest.
     """
 
     location: Location
@@ -41,30 +50,43 @@ class StoreWriter(NamedTuple):
     provenance: dict[str, Any]
     existing_blocks: tuple[BlockInfo, ...]
     resumed: bool
+    finished: Any = None
 
     @property
     def scratch(self) -> str:
         """Path of the group of temporary data, removed when the store is finished."""
         return f"scratch/{self.generation:04d}"
 
+    @property
+    def vocabulary(self) -> str:
+        """Path of the vocabulary."""
+        return get_vocabulary_path(self.provenance.get(FIRST, 0))
+
     def name(self, *numbers: int) -> str:
         """Return the path of a block; paths sort in the order of the rows."""
         return f"blocks/{self.generation:04d}-" + "-".join(f"{number:06d}" for number in numbers)
 
-    def abort(self) -> None:
-        """Remove everything that this call and interrupted ones have written, and the manifest."""
-        self.location.remove(*_list_unfinished(self.location))
-
     def drop_history(self) -> Self:
         """Return a copy for tasks, without the fields that grow with the store."""
-        return self._replace(provenance={}, existing_blocks=())
+        return self._replace(provenance={}, existing_blocks=(), finished=None)
 
-    def restart(self) -> Self:
-        """Remove everything that an interrupted call has written; keep the manifest."""
-        path = f"plans/{self.generation:04d}"
-        manifest = self.location.read_attributes(path) or {}
-        self.abort()
-        self.location.write_attributes(path, manifest)
+    def match_content(self, content: str) -> Self:
+        """Return the writer of a content: blocks of other content are removed; raise if other content is finished."""
+        plan = get_plan_path(self.generation)
+        stored = (self.location.read_attributes(plan) or {}).get(CONTENT)
+        if self.finished is not None:
+            if stored != content:
+                raise _finished_error(self.finished, [CONTENT])
+            note = "has this content already and was opened: overwrite=True builds it again"
+            warnings.warn(f"the {_get_kind(self.finished)} at {self.location.url} {note}", stacklevel=2)
+        if stored == content:
+            return self
+        if stored is not None:  # texts in memory are saved before their content is known
+            names = {f"{self.scratch}/{name}" for name in self.location.list_names(self.scratch)}
+            paths = {*_list_unfinished(self.location), *names}
+            kept = {"scratch", plan, f"{self.scratch}/texts", f"{self.scratch}/{METADATA}"}
+            self.location.remove(*sorted(paths - kept))
+        self.location.write_attributes(plan, {CONTENT: content})
         return self._replace(resumed=False)
 
 
@@ -84,27 +106,31 @@ def open_writer(
     storage_options: dict[str, Any] | None,
     provenance: dict[str, Any],
     *,
-    append: bool,
+    append: bool = False,
+    overwrite: bool = False,
     n_columns: int | None = None,
-    fingerprints: dict[str, str] | None = None,
+    content: str | None = None,
+    reuse: bool = True,
 ) -> Iterator[StoreWriter]:
-    """Lock a store and yield its writer: a new one, or one that resumes an interrupted write with the same manifest."""
+    """Lock a store and yield its writer, which resumes an interrupted write with the same manifest and content.
+
+    `reuse`: whether a finished store with the same manifest and content is opened; otherwise StoreError is raised.
+    """
+    if append and overwrite:
+        raise ValueError("append=True and overwrite=True exclude each other: pass one of them")
     if is_dry_run():
-        store, storage_options, append = dry_run_folder(), None, False
+        store, storage_options, append, overwrite = dry_run_folder(), None, False, False
     location = Location.from_url(store, storage_options)
     # Manifest and root are visible to all readers of the store: they contain no credentials.
-    provenance = to_json(redact_urls(provenance))
-    fingerprints = {redact_urls(url): value for url, value in (fingerprints or {}).items()}
-    _check_target(location, append=append)  # before anything is written
+    manifest = to_json({"format": FORMAT, **redact_urls(provenance)})
+    check = partial(_check_target, location, manifest, replaces=append or overwrite, append=append, reuse=reuse)
+    check()  # before anything is written
     try:
         with hold_write_lock(location):
             # Checked again: another writer may have finished the store before the lock was acquired.
-            finished = _check_target(location, append=append)
-            writer = _create_or_resume(location, finished, provenance, n_columns, fingerprints)
-            # A fingerprint that is only a size does not detect changed text.
-            if writer.resumed and any(value.startswith("size") for value in fingerprints.values()):
-                writer = writer.restart()
-            yield writer
+            finished = check()
+            writer = _create_or_resume(location, finished, manifest, n_columns, append=append, overwrite=overwrite)
+            yield writer if content is None else writer.match_content(content)
     except PermissionError as error:
         if not str(error.filename).startswith(location.url):
             raise
@@ -114,80 +140,93 @@ def open_writer(
         ) from error
 
 
-def _check_target(location: Location, *, append: bool) -> CountStore | None:
-    """Return the finished store to append to, None for a new one; raise StoreError if the location does not fit."""
-    finished, store = open_finished(location), location.url
-    if finished is None and append:
-        raise StoreError(f"append=True needs a finished store, but there is none at {store}: build it first")
-    if finished is not None and not append:
-        raise StoreError(f"there is already a finished store at {store}: append=True adds rows to it")
+def _find_finished(location: Location) -> CountStore | Corpus | None:
+    return open_finished(location) or find_corpus(location)
+
+
+def _check_target(
+    location: Location, manifest: dict[str, Any], *, replaces: bool, append: bool, reuse: bool
+) -> CountStore | Corpus | None:
+    """Return the finished store or corpus, None for a new one; raise StoreError if it does not fit the write."""
+    finished, store = _find_finished(location), location.url
     if finished is None:
-        if CORPUS_KEY in (attributes := location.read_attributes(zarr_format=None) or {}):
-            raise StoreError(f"there is already a finished corpus at {store}: open it with open_corpus")
-        if attributes:
+        if append:
+            raise StoreError(f"append=True needs a finished store, but there is none at {store}: build it first")
+        if location.read_attributes(zarr_format=None):
             raise StoreError(f"{store} is not a store of dspectral: choose another path, or remove it")
+    elif isinstance(finished, Corpus) != ("corpus" in manifest):
+        raise StoreError(f"there is already a finished {_get_kind(finished)} at {store}: choose another path")
+    elif not replaces:
+        plan = location.read_attributes(get_plan_path(finished.generation)) or {}
+        expected = {**manifest, FIRST: finished.generation, CONTENT: plan.get(CONTENT)}
+        if (different := _compare(plan, expected)) or not reuse:
+            raise _finished_error(finished, different)
     return finished
+
+
+def get_plan_path(generation: int) -> str:
+    """Return the path of the manifest of a generation."""
+    return f"plans/{generation:04d}"
+
+
+def _compare(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
+    """Return the keys whose values differ."""
+    return sorted(key for key in {*a, *b} if a.get(key) != b.get(key))
+
+
+def _get_kind(finished: CountStore | Corpus) -> str:
+    return "corpus" if isinstance(finished, Corpus) else "store"
+
+
+def _finished_error(finished: CountStore | Corpus, different: list[str]) -> StoreError:
+    kind, names = _get_kind(finished), ", ".join("rows" if name == FIRST else name for name in different)
+    fits = kind == "store" and not set(SETTINGS) & set(different)
+    adds = "append=True adds rows to it, " if fits else ""
+    return StoreError(
+        f"there is already a finished {kind} at {finished.location.url}{names and f', with other {names}'}: "
+        f"open_{kind} opens it, {adds}overwrite=True replaces it"
+    )
 
 
 def _create_or_resume(
     location: Location,
-    finished: CountStore | None,
-    provenance: dict[str, Any],
+    finished: CountStore | Corpus | None,
+    manifest: dict[str, Any],
     n_columns: int | None,
-    fingerprints: dict[str, str] | None,
+    *,
+    append: bool,
+    overwrite: bool,
 ) -> StoreWriter:
+    provenance = {key: value for key, value in manifest.items() if key != "format"}
     # Versions are not part of the manifest: a newer version may finish the build of an older one.
-    versions = {name: version(name) for name in ("dspectral", "numpy", "zarr")}
-    manifest = {**provenance, "versions": versions}
-    if finished is None:
-        resumed = write_manifest(location, 0, provenance, fingerprints)
-        return StoreWriter(location, 0, n_columns or 0, manifest, (), resumed)
+    provenance["versions"] = {name: version(name) for name in ("dspectral", "numpy", "zarr")}
+    if finished is not None and not append and not overwrite:
+        return StoreWriter(location, finished.generation, 0, provenance, (), resumed=True, finished=finished)
+    first = generation = 0 if finished is None else finished.generation + 1
+    blocks: tuple[BlockInfo, ...] = ()
     # An append has its own manifest; the finished root stays unchanged until `finish_store`.
-    check_same_settings(finished, provenance, n_columns)
-    generation = finished.generation + 1
-    resumed = write_manifest(location, generation, provenance, fingerprints)
-    history = {**finished.provenance, "appended": [*finished.provenance.get("appended", []), manifest]}
-    return StoreWriter(location, generation, finished.n_columns, history, finished.blocks, resumed)
-
-
-def write_manifest(
-    location: Location,
-    generation: int,
-    provenance: dict[str, Any],
-    fingerprints: dict[str, str] | None = None,
-) -> bool:
-    """Write the manifest; return True if an interrupted call has written the same one."""
-    path, manifest = f"plans/{generation:04d}", to_json({"format": FORMAT, **provenance})
-    fingerprints_path = f"scratch/{generation:04d}/{FINGERPRINTS}"
-    existing = location.read_attributes(path)
-    if not existing:  # no group, or one without attributes after an interrupted write
-        if not generation and not {"blocks", "totals", "vocabulary"}.isdisjoint(location.list_names()):
+    if append and isinstance(finished, CountStore):
+        check_same_settings(finished, manifest, n_columns)
+        history, n_columns, blocks = finished.provenance, finished.n_columns, finished.blocks
+        provenance, first = {**history, "appended": [*history.get("appended", []), provenance]}, history.get(FIRST, 0)
+    elif overwrite and generation:
+        provenance[FIRST] = generation
+    path, manifest = get_plan_path(generation), {**manifest, FIRST: first}
+    existing = location.read_attributes(path) or {}  # a group without attributes after an interrupted write
+    resumed = bool(existing) and _compare(existing, {**manifest, CONTENT: existing.get(CONTENT)}) == []
+    if not resumed:
+        if existing:
+            location.remove(*_list_unfinished(location))
+        elif not generation and not {"blocks", "totals", "vocabulary"}.isdisjoint(location.list_names()):
             raise StoreError(f"{location.url} is not a store of dspectral: choose another path, or remove it")
-        if fingerprints:
-            location.write_attributes(fingerprints_path, {FINGERPRINTS: fingerprints})
         location.write_attributes(path, manifest)
-        return False
-    # Manifests of different versions may have different fields.
-    different = sorted(key for key in {*existing, *manifest} if existing.get(key) != manifest.get(key))
-    changed = []
-    if fingerprints:
-        stored = (location.read_attributes(fingerprints_path) or {}).get(FINGERPRINTS, {})
-        changed = [url for url, value in fingerprints.items() if stored.get(url, value) != value]
-    if changed and different in ([], ["sources"]):  # files that grew have other byte ranges
-        raise changed_sources_error(location, changed)
-    if different:
-        verb = "differs" if len(different) == 1 else "differ"
-        raise StoreError(
-            f"an unfinished write with other arguments is at {location.url} (its {', '.join(different)} {verb}): "
-            "finish it with the same call, or remove it with dspectral.store.discard_unfinished"
-        )
-    return True
+    return StoreWriter(location, generation, n_columns or 0, provenance, blocks, resumed)
 
 
 def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns: int | None) -> None:
     """Raise StoreError if the settings of new rows differ from those of the store."""
     url = store.location.url
-    for key in ("hashing", "vocabulary", "labels", "weighting", "id_field", "keep_texts"):
+    for key in SETTINGS:
         given, stored = to_json(provenance.get(key)), to_json(store.provenance.get(key))
         if given != stored:
             given, stored = _describe_difference(given, stored)
@@ -198,15 +237,6 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
         raise StoreError(
             f"the rows to append have {n_columns} columns, but must have {store.n_columns}, as store {url}"
         )
-
-
-def changed_sources_error(location: Location, urls: Sequence[str]) -> StoreError:
-    """Return an error that names source files which have changed during a build."""
-    shown_urls = ", ".join(map(redact_urls, urls[:3])) + (f" and {len(urls) - 3} more" if len(urls) > 3 else "")
-    return StoreError(
-        f"{shown_urls} changed since the start of the build at {location.url}: remove the unfinished build with "
-        "dspectral.store.discard_unfinished, and build again"
-    )
 
 
 def to_json(value: "JSON | tuple[Any, ...]") -> Any:
@@ -255,12 +285,23 @@ def finish_store(writer: StoreWriter, blocks: list[BlockInfo]) -> CountStore:
         "provenance": to_json(writer.provenance),
         "totals": digests,
     }
-    # This single write finishes the store; leftover temporary data would only use space.
-    writer.location.write_attributes("", {KEY: add_content_hash(head)})
-    writer.location.try_remove("scratch")
+    write_root(writer, KEY, head)
     sums = digests[0], digests[1]
     origin = wrap_tokenizer_names(head["provenance"])
     return CountStore(writer.location, all_blocks, writer.n_columns, writer.generation, origin, sums)
+
+
+def write_root(writer: StoreWriter, key: str, head: dict[str, Any]) -> None:
+    """Write the root of a store or corpus, which finishes it, and remove temporary data and what it replaces."""
+    location, first = writer.location, writer.provenance.get(FIRST, 0)
+    # This single write finishes the store; leftover data would only use space.
+    location.write_attributes("", {key: add_content_hash(head)})
+    replaced = []
+    if first:
+        names = [(group, name) for group in ("blocks", "totals", "plans") for name in location.list_names(group)]
+        replaced = [f"{group}/{name}" for group, name in names if name[:4].isdecimal() and int(name[:4]) < first]
+        replaced += [get_vocabulary_path(number) for number in range(first)]
+    location.try_remove("scratch", *replaced)
 
 
 def discard_unfinished(
@@ -305,15 +346,14 @@ def discard_unfinished(
 
 def _list_unfinished(location: Location) -> list[str]:
     """Return the paths of an unfinished write; empty if there is none."""
-    finished = open_finished(location)
-    generation = f"{0 if finished is None else finished.generation + 1:04d}"
-    # The manifest is written first. A finished corpus has its own key in the root.
-    is_corpus = CORPUS_KEY in (location.read_attributes() or {})
-    if is_corpus or location.read_attributes(f"plans/{generation}") is None:
+    finished = _find_finished(location)
+    generation = 0 if finished is None else finished.generation + 1
+    plan = get_plan_path(generation)
+    if location.read_attributes(plan) is None:  # the manifest is written first
         return []
-    written = ["vocabulary", "blocks", "totals"]  # all groups of a first build
+    written = ["blocks", "totals"]  # all groups of a first build
     if finished is not None:
-        names = (name for name in location.list_names("blocks") if name.startswith(f"{generation}-"))
-        written = [*(f"blocks/{name}" for name in names), f"totals/{generation}"]
+        names = (name for name in location.list_names("blocks") if name.startswith(f"{generation:04d}-"))
+        written = [*(f"blocks/{name}" for name in names), get_totals_path(generation)]
     # The manifest is last, so that an interrupted removal can be repeated.
-    return [*written, "scratch", f"plans/{generation}"]
+    return [*written, get_vocabulary_path(generation), "scratch", plan]

@@ -5,11 +5,11 @@ from pathlib import Path
 
 
 def contents(folder):
-    """Digest of each file; files that a killed writer left aside are no part of a store."""
+    """Digest of each file, without manifests, which name the source, and files that a killed writer left aside."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(Path(folder).rglob("*"))
-        if path.is_file() and path.suffix != ".partial"
+        if path.is_file() and path.suffix != ".partial" and "plans" not in path.parts
     }
 
 

@@ -50,6 +50,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.finished = []
         self.pending = None
         self.opened = None
+        self.overwritten = 0
         self.scheduler = dask.config.set(scheduler="sync")
 
     def teardown(self):
@@ -104,19 +105,17 @@ class StoreMachine(RuleBasedStateMachine):
         self.pending = None
 
     @precondition(lambda self: self.pending is not None)
-    @rule(seed=st.integers(100, 199))
-    def write_other_rows_of_the_same_shape(self, seed):
-        rows = seed, self.pending[1]
+    @rule(rows=ROWS)
+    def write_other_rows(self, rows):
         self.write(rows)
         self.finished.append(rows)
         self.pending = None
 
-    @precondition(lambda self: self.pending is not None)
     @rule(rows=ROWS)
-    def be_refused_with_another_plan(self, rows):
-        other = rows[0], self.pending[1] + rows[1]
-        with pytest.raises(StoreError, match=rf"{re.escape(self.url)}"):
-            self.write(other)
+    def overwrite(self, rows):
+        write_counts(rows_of(*rows), self.url, block_rows=2, overwrite=True)
+        self.finished, self.pending, self.opened = [rows], None, None
+        self.overwritten = open_store(self.url).generation
 
     @rule()
     def discard(self):
@@ -143,7 +142,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert np.array_equal(store.counts.compute().toarray(), expected)
         assert np.array_equal(store.document_frequency, (expected != 0).sum(axis=0))
         assert np.array_equal(store.column_sums, expected.sum(axis=0))
-        assert store.generation == len(self.finished) - 1
+        assert store.generation == self.overwritten + len(self.finished) - 1
         assert not list(Path(self.url).glob("writer*"))
         if self.opened is not None:
             earlier, rows = self.opened

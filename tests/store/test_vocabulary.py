@@ -75,8 +75,8 @@ def test_bounds_are_numbers_of_documents_or_shares(bounds, expected):
 def test_a_vocabulary_without_its_mark_does_not_count(tmp_path, monkeypatch):
     where = Location(str(tmp_path))
     monkeypatch.setattr(Location, "write_attributes", lambda *_: None)
-    write_vocabulary(where, Vocabulary.from_tables([table_of(["zoo ab"])]))
-    assert find_vocabulary(where) is None
+    write_vocabulary(where, "vocabulary", Vocabulary.from_tables([table_of(["zoo ab"])]))
+    assert find_vocabulary(where, "vocabulary") is None
 
 
 def test_the_record_of_settings_has_the_names_of_the_format_and_comes_back():

@@ -1,5 +1,6 @@
 import re
 from asyncio import CancelledError
+from contextlib import nullcontext
 from importlib import import_module
 
 import pytest
@@ -76,18 +77,19 @@ def test_a_mistake_is_answered_in_the_words_of_the_program(folder, command, said
     assert not (tmp_path / "out").exists()
 
 
-def test_an_unfinished_build_of_other_settings_is_dropped_when_asked_for(folder, monkeypatch, capsys, tmp_path):
+def test_build_store_goes_on_as_its_errors_advise(folder, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(folder)
     out = ["--store", str(tmp_path / "s"), "--out", str(tmp_path / "out"), "--text", "text.txt"]
     main = import_module("workflows.build_store").main
-    for more, said in (
-        (["--vocabulary", "--min-document-frequency", "9"], "--min-document-frequency = 9"),
-        (["--vocabulary"], "--discard-unfinished"),
-    ):
-        with pytest.raises(SystemExit):
+    few = ["--vocabulary", "--min-document-frequency", "9"]
+    for more, said in ((few, "--min-document-frequency = 9"), ([], "")):
+        with pytest.raises(SystemExit) if said else nullcontext():
             main([*out, *more])
         assert re.search(said, capsys.readouterr().err)
-    main([*out, "--vocabulary", "--discard-unfinished"])
+    with pytest.raises(SystemExit):
+        main([*out, "--vocabulary"])
+    assert re.search("other hashing, vocabulary: --overwrite replaces it", capsys.readouterr().err)
+    main([*out, "--vocabulary", "--overwrite", "--discard-unfinished"])
     assert dspectral.open_store(str(tmp_path / "s")).n_rows == 2
 
 

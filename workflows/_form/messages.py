@@ -21,7 +21,7 @@ OTHER_NAMES = {
 }
 """Parameters whose option has another name."""
 FUNCTIONS = {
-    "dspectral.store.discard_unfinished": "discard_unfinished=True",
+    "open_store opens it, ": "",
     "memory_limit of LocalCluster, --memory-limit of `dask worker`": "--memory-limit",
     "build_store or write_counts makes one": "`dspectral build-store` makes one",
     "build_corpus makes one": "`dspectral word-embeddings --store` makes one",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 from uuid import uuid4
 
 from dspectral.engine import run_tasks, tracked_fit
@@ -57,6 +57,7 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
     missing: str | None = None,
     format: str | None = None,  # noqa: A002  as fsspec, Dask and Pandas call it
     append: bool = False,
+    overwrite: bool = False,
     keep_terms: int | None = None,
     id_field: str | None = None,
     keep_texts: bool = False,
@@ -109,6 +110,8 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
         Whether to add the documents to a finished store, which stays unchanged until all of them are written. Then
         ``hashing`` or ``vocabulary``, ``keep_terms``, ``id_field`` and ``keep_texts`` are by default those of the
         store. A vocabulary keeps its columns: other words of the new documents are not counted.
+    overwrite : bool, default=False
+        Whether to replace a finished store, which stays unchanged until the new one is complete.
     keep_terms : int, optional
         Number of most frequent n-grams to store as names of hashed columns, ``store.kept_terms``.
     id_field : str, optional
@@ -127,17 +130,17 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
     Raises
     ------
     ValueError
-        If a source cannot be read, there is no document or no word, or there is an unfinished build with other
-        arguments.
+        If a source cannot be read, or there is no document or no word.
     FileNotFoundError
         If a source is missing, or a glob matches no file.
     StoreError
-        If the store exists already, or ``append`` finds none.
+        If there is a finished store of other text or arguments, or ``append`` finds none.
 
     Notes
     -----
     One pass over the text with hashing; a task holds about five times ``block_bytes``. Empty lines are documents, so
-    row numbers are line numbers. Repeating an interrupted call resumes the build.
+    row numbers are line numbers. Repeating an interrupted call resumes the build, a call with other arguments starts
+    again. A finished store of the same text and arguments is opened, with a warning.
 
     Lines end in LF, CR LF or CR. Blank lines of jsonl, csv and tsv files are skipped. As in a shell, patterns match
     hidden files only if they contain the dot. Links are followed.
@@ -174,7 +177,8 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
             id_options = read_options._replace(field=id_field, text_field=field)
             ids = open_text(sources, id_options, is_ids=True)  # split into the same byte ranges as the texts
     provenance |= {"keep_texts": True} if keep_texts else {}
-    with open_writer(store, storage_options, provenance, append=append, fingerprints=text.fingerprints) as writer:
+    modes = {"append": append, "overwrite": overwrite}
+    with open_writer(store, storage_options, provenance, content=text.content, **modes) as writer:
         return _build(writer, text, settings, keep, ids)
 
 
@@ -182,7 +186,9 @@ def _build(
     writer: StoreWriter, text: TextInput, settings: Settings, keep_terms: int | None, ids: TextInput | None
 ) -> CountStore:
     hashed = isinstance(settings, HashingSettings)
-    ranges, read = text.open_parts(writer)
+    writer, ranges, read = text.open_parts(writer)
+    if writer.finished is not None:
+        return cast(CountStore, writer.finished)
     writer, encode = _make_encoder(writer, ranges, read, settings)
     sample = None
     if keep_terms and isinstance(settings, HashingSettings):
@@ -201,8 +207,7 @@ def _build(
     blocks = build_blocks(ranges, writer, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
         raise ValueError(f"{text.source_names} has 0 documents, but a store needs at least one")
-    if not writer.generation and not any(block.nnz for block in blocks):
-        writer.abort()
+    if not writer.existing_blocks and not any(block.nnz for block in blocks):
         n_documents = sum(block.n_rows for block in blocks)
         raise ValueError(
             f"the {n_documents} document(s) of {text.source_names} have 0 words: check the sources and the tokenizer"
@@ -246,14 +251,16 @@ def _make_encoder(
     """Return the writer with its number of columns, and the function from documents to rows."""
     if isinstance(settings, HashingSettings):
         return writer._replace(n_columns=settings.n_features), partial(hash_documents, settings=settings)
-    if not writer.generation:  # an append uses the existing columns
+    if not writer.existing_blocks:  # an append uses the existing columns
         vocabulary = count_vocabulary(writer, ranges, read, settings)
         writer = writer._replace(n_columns=vocabulary.documents.n_documents)
-    return writer, partial(_encode, location=writer.location, call=uuid4().hex, settings=settings)
+    return writer, partial(
+        _encode, location=writer.location, path=writer.vocabulary, call=uuid4().hex, settings=settings
+    )
 
 
-def _encode(documents: Documents, *, location: Location, call: str, settings: VocabularySettings) -> CSRRows:
-    index = get_term_index(location, call)
+def _encode(documents: Documents, *, location: Location, path: str, call: str, settings: VocabularySettings) -> CSRRows:
+    index = get_term_index(location, path, call)
     rule = settings.ngram_range, settings.lowercase, settings.tokenizer, settings.normalize
     return encode_documents(documents, index, *rule)
 

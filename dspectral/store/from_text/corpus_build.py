@@ -10,15 +10,14 @@ import numpy as np
 
 from dspectral.engine import run_tasks, tracked_fit
 from dspectral.parameters import check_option, check_size
-from dspectral.store.arrays import add_content_hash, compute_digest, write_array
+from dspectral.store.arrays import compute_digest, write_array
 from dspectral.store.corpus import Corpus, SentenceBlock, find_sentences
 from dspectral.store.counts import CORPUS_KEY, FORMAT
 from dspectral.store.from_text.counting import count_terms, merge_partition
 from dspectral.store.from_text.lines import BLOCK_BYTES, MAX_DOCUMENT_BYTES, DocumentSizeLimit, ReadOptions
 from dspectral.store.from_text.text_input import Read, TextInput, TextSources, build_blocks, open_text
-from dspectral.store.vocabulary import PATH as VOCABULARY
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, get_term_index, write_vocabulary
-from dspectral.store.writer import StoreWriter, open_writer
+from dspectral.store.writer import StoreWriter, open_writer, write_root
 from dspectral.text.cleaning import check_clean
 from dspectral.text.term_bytes import take_terms
 from dspectral.text.terms import TermTable, count_unspaced_letters, is_unsegmented
@@ -54,6 +53,7 @@ def build_corpus(  # noqa: PLR0913  options of the reader
     long_documents: str = "error",
     missing: str | None = None,
     format: str | None = None,  # noqa: A002  as fsspec, Dask and Pandas call it
+    overwrite: bool = False,
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> Corpus:
@@ -92,6 +92,8 @@ def build_corpus(  # noqa: PLR0913  options of the reader
         "markup" of HTML, "urls", "users" (user names and e-mail addresses), "timestamps", and "ids" (UUIDs).
     block_bytes, errors, max_document_bytes, long_documents, missing, format : int or str, optional
         Size of blocks, and treatment of unreadable text, as for :func:`build_store`.
+    overwrite : bool, default=False
+        Whether to replace a finished corpus, which stays unchanged until the new one is complete.
     storage_options, source_options : dict, optional
         Options of the file systems of the corpus and of the sources.
 
@@ -103,9 +105,9 @@ def build_corpus(  # noqa: PLR0913  options of the reader
     Raises
     ------
     ValueError
-        If a source cannot be read, there is no word, or there is an unfinished build with other arguments.
+        If a source cannot be read, or there is no word.
     StoreError
-        If ``store`` exists already.
+        If there is a finished corpus of other text or arguments.
 
     Notes
     -----
@@ -141,23 +143,27 @@ def build_corpus(  # noqa: PLR0913  options of the reader
     }
     options: dict[str, Any] = {"lowercase": lowercase, "normalize": normalize is not None, "clean": rules}
     cut = partial(tokenize_sentences, cut=cut_by, **options)
-    with open_writer(store, storage_options, provenance, append=False, fingerprints=text.fingerprints) as writer:
+    with open_writer(store, storage_options, provenance, overwrite=overwrite, content=text.content) as writer:
         return _build(writer, text, cut, min_count)
 
 
 def _build(writer: StoreWriter, text: TextInput, cut: "partial[Tokens]", min_count: int) -> Corpus:
-    ranges, read = text.open_parts(writer)
+    writer, ranges, read = text.open_parts(writer)
+    if writer.finished is not None:
+        return cast(Corpus, writer.finished)
     # The completion marker of the vocabulary ends pass one; an interrupted build then resumes with pass two.
-    if find_vocabulary(writer.location) is None and not _count_types(writer, ranges, read, cut, min_count):
+    if find_vocabulary(writer.location, writer.vocabulary) is None and not _count_types(
+        writer, ranges, read, cut, min_count
+    ):
         _count_types(writer, ranges, read, partial(cut, cut=CHARACTERS), min_count, use_characters=True)
-    if (writer.location.read_attributes(VOCABULARY) or {}).get("tokens") == CHARACTERS:
+    if (writer.location.read_attributes(writer.vocabulary) or {}).get("tokens") == CHARACTERS:
         settings = {**writer.provenance["corpus"], "tokens": CHARACTERS}
         writer = writer._replace(provenance={**writer.provenance, "corpus": settings})
         cut = partial(cut, cut=CHARACTERS)
-    location, call = writer.location, uuid4().hex
+    location, path, call = writer.location, writer.vocabulary, uuid4().hex
 
     def write(name: str, documents: Documents, *, is_last: bool) -> SentenceBlock:
-        ids, offsets = look_up_words(cut(documents), get_term_index(location, call))
+        ids, offsets = look_up_words(cut(documents), get_term_index(location, path, call))
         store = location.open(read_only=False)
         write_array(store, f"{name}/ids", ids)
         write_array(store, f"{name}/offsets", offsets)
@@ -226,7 +232,9 @@ def _count_types(
     # The document frequency of type 0 is unknown and stored as 0.
     frequency = np.concatenate([[0], merged.document_frequency[order]])
     vocabulary = Vocabulary(Documents(data, offsets), frequency, counts)
-    write_vocabulary(writer.location, vocabulary, **({"tokens": CHARACTERS} if use_characters else {}))
+    write_vocabulary(
+        writer.location, writer.vocabulary, vocabulary, **({"tokens": CHARACTERS} if use_characters else {})
+    )
     return True
 
 
@@ -234,6 +242,5 @@ def _finish(writer: StoreWriter, blocks: list[SentenceBlock]) -> Corpus:
     """Write the root, which makes the corpus complete."""
     # Unlike in count stores, empty blocks are kept.
     head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": writer.provenance}
-    writer.location.write_attributes("", {CORPUS_KEY: add_content_hash(head)})
-    writer.location.try_remove("scratch")
+    write_root(writer, CORPUS_KEY, head)
     return Corpus(writer.location, tuple(blocks), wrap_tokenizer_names(writer.provenance))

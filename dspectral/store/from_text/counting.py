@@ -26,7 +26,7 @@ def count_vocabulary(
     writer: StoreWriter, ranges: Sequence[Any], read: Read, settings: VocabularySettings
 ) -> Vocabulary:
     """Count the n-grams of all blocks, select those within the limits, and write them as the vocabulary."""
-    if writer.resumed and (existing := find_vocabulary(writer.location)) is not None:
+    if writer.resumed and (existing := find_vocabulary(writer.location, writer.vocabulary)) is not None:
         return existing
     rule_fields = "ngram_range", "lowercase", "tokenizer", "normalize"
     make_table = partial(TermTable.from_block, **{name: getattr(settings, name) for name in rule_fields})
@@ -46,7 +46,7 @@ def count_vocabulary(
             f"no n-gram occurs in {limits[0]:g} to {limits[1]:g} of the {n_documents} document(s): lower min_df = "
             f"{settings.min_df} or raise max_df = {settings.max_df}"
         )
-    write_vocabulary(writer.location, vocabulary)
+    write_vocabulary(writer.location, writer.vocabulary, vocabulary)
     return vocabulary
 
 

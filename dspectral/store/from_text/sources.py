@@ -8,10 +8,12 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from functools import partial
 from glob import glob
+from hashlib import sha256
 from itertools import chain, groupby, pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Self
+from uuid import uuid4
 
 import fsspec
 
@@ -39,8 +41,7 @@ from dspectral.store.from_text.streams import (
     open_decompressed,
     raise_if_exists,
 )
-from dspectral.store.location import Location, is_local, redact_urls
-from dspectral.store.writer import changed_sources_error
+from dspectral.store.location import StoreError, is_local, redact_urls
 
 COMPRESSIONS = ("gz", "bz2", "zst")
 ENDINGS = {**{name: name for name in FORMATS}, "ndjson": "jsonl", "log": "txt", "text": "txt"}
@@ -198,14 +199,23 @@ def get_fingerprints(ranges: Sequence[FileRange]) -> dict[str, str]:
     return dict(chain.from_iterable(files))
 
 
-def check_unchanged(location: Location, ranges: Sequence[FileRange], options: dict[str, Any]) -> None:
+def hash_fingerprints(ranges: Sequence[FileRange]) -> str:
+    """Return a hash of the fingerprints of all files; a new one if some are only sizes, which do not show changes."""
+    fingerprints = redact_urls(get_fingerprints(ranges))
+    if any(value.startswith("size") for value in fingerprints.values()):
+        return uuid4().hex
+    return sha256(json.dumps(fingerprints).encode()).hexdigest()
+
+
+def check_unchanged(ranges: Sequence[FileRange], options: dict[str, Any]) -> None:
     """Raise StoreError if a file has changed since its fingerprint was taken."""
     fingerprints = get_fingerprints(ranges)
     with ThreadPoolExecutor() as pool:
         current_fingerprints = pool.map(lambda url: get_current_fingerprint(url, options), fingerprints)
         current = dict(zip(fingerprints, current_fingerprints, strict=True))
     if changed := [url for url in current if current[url] != fingerprints[url]]:
-        raise changed_sources_error(location, changed)
+        shown_urls = ", ".join(map(redact_urls, changed[:3])) + (", ..." if len(changed) > 3 else "")
+        raise StoreError(f"{shown_urls} changed while they were read: call again, which builds from the start")
 
 
 def split_files(

@@ -1,6 +1,7 @@
 """Text input of stores and corpora, from files or memory, and the pass that writes its blocks."""
 
 import ctypes
+import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +23,13 @@ from dspectral.store.from_text.lines import (
     warn_long_documents,
 )
 from dspectral.store.from_text.readers import read_file_range
-from dspectral.store.from_text.sources import FileRange, check_unchanged, get_fingerprints, get_total_bytes, split_files
+from dspectral.store.from_text.sources import (
+    FileRange,
+    check_unchanged,
+    get_total_bytes,
+    hash_fingerprints,
+    split_files,
+)
 from dspectral.store.from_text.texts import COUNTS, SavedTextBlock, Texts, read_saved_texts, save_texts
 from dspectral.store.writer import StoreWriter, thread_pool_options
 from dspectral.types import Documents
@@ -59,9 +66,9 @@ class TextInput(NamedTuple):
         urls = ", ".join(file_range.url for file_range in self.ranges) or "[]"
         return urls if self.texts is None else "the texts given"
 
-    def open_parts(self, writer: StoreWriter) -> tuple[list[FileRange] | list[SavedTextBlock], Read]:
-        """Return the parts of the text that tasks read, and the function that reads one part."""
-        read_options, by_lines, target = self.read_options, self.by_lines, writer.drop_history()
+    def open_parts(self, writer: StoreWriter) -> tuple[StoreWriter, list[FileRange] | list[SavedTextBlock], Read]:
+        """Return the writer of this text, the parts of the text that tasks read, and the function that reads one."""
+        read_options, by_lines = self.read_options, self.by_lines
         # Texts in memory are saved first, because a generator can be read only once.
         if self.texts is not None:
             if is_dry_run():
@@ -69,9 +76,12 @@ class TextInput(NamedTuple):
                     "a dry run cannot read texts in memory, because they are read only once: pass files as sources"
                 )
             text_ranges: Any = save_texts(writer, self.texts, read_options, self.id_field)
+            writer = writer.match_content(sha256(json.dumps(text_ranges).encode()).hexdigest())
             read_range: Any = partial(read_saved_texts, location=writer.location)
         else:
             text_ranges, read_range = self.ranges, read_file_range
+
+        target = writer.drop_history()
 
         def read(text_range: Any) -> Iterator[Documents]:
             """Yield the documents of a part of the text, then write its read counts if there are any."""
@@ -83,7 +93,7 @@ class TextInput(NamedTuple):
                 record = {**vars(counts), "other_counts": dict(counts.other_counts)}
                 target.location.write_attributes(f"{target.scratch}/{COUNTS}/{name}", record)
 
-        return text_ranges, read
+        return writer, text_ranges, read
 
     @property
     def counts(self) -> bool:
@@ -92,13 +102,13 @@ class TextInput(NamedTuple):
         return records or {self.read_options.size_limit.treatment, self.read_options.missing_treatment} != {"error"}
 
     @property
-    def fingerprints(self) -> dict[str, str]:
-        """Fingerprint of each file."""
-        return get_fingerprints(self.ranges)
+    def content(self) -> str | None:
+        """Hash of the fingerprints of all files; None for texts in memory, which are not read yet."""
+        return hash_fingerprints(self.ranges) if self.texts is None else None
 
     def check_unchanged(self, writer: StoreWriter) -> StoreWriter:
         """Raise StoreError if a file has changed; return the writer with read counts in its provenance."""
-        check_unchanged(writer.location, self.ranges, self.read_options.options)
+        check_unchanged(self.ranges, self.read_options.options)
         return add_read_counts(writer, self.read_options.size_limit) if self.counts else writer
 
 
@@ -175,7 +185,7 @@ def add_read_counts(writer: StoreWriter, size_limit: DocumentSizeLimit) -> Store
         warn_long_documents(size_limit, count, positions, stacklevel=4)
         call_record |= {"n_long_documents": count, "long_documents_at": positions}
     # The counts of an append belong to its own record.
-    if writer.generation:
+    if writer.existing_blocks:
         *earlier_appends, last_append = writer.provenance["appended"]
         return writer._replace(
             provenance={**writer.provenance, "appended": [*earlier_appends, {**last_append, **call_record}]}

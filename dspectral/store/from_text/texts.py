@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, Self
@@ -18,8 +17,8 @@ from dspectral.store.blocks import IDS, read_documents, write_documents
 from dspectral.store.from_text.lines import LINE_CHUNK_BYTES, MISSING, DocumentSizeLimit, ReadCounts, ReadOptions
 from dspectral.store.from_text.readers import pack_blocks
 from dspectral.store.from_text.streams import import_extra
-from dspectral.store.location import Location, StoreError
-from dspectral.store.writer import StoreWriter, thread_pool_options, to_json
+from dspectral.store.location import Location
+from dspectral.store.writer import StoreWriter, thread_pool_options
 from dspectral.text.packing import encode_texts, iterate_texts, pack_texts
 from dspectral.types import Documents, is_missing
 
@@ -229,31 +228,12 @@ class SavedTextBlock(NamedTuple):
 def save_texts(
     writer: StoreWriter, texts: Texts, read_options: ReadOptions, id_field: str | None
 ) -> list[SavedTextBlock]:
-    """Save texts and ids in the temporary group of a store; a resumed build compares their digests."""
-    location, path = writer.location, f"{writer.scratch}/texts"
-    existing = location.read_attributes(path)
-    target = None if existing else location
-    try:
-        fields = _get_fields(texts, id_field)
-        save = partial(_save_partition, location=target, path=path, read_options=read_options, fields=fields)
-        # On an error, writing threads must end before their group is removed.
-        with thread_pool_options() as threads, dask.config.set(threads):
-            blocks = _save_all(texts, save, id_field)
-    except Exception:
-        if not existing:  # an incomplete save cannot be resumed
-            with suppress(OSError):  # workers may still write; the first error is raised
-                writer.abort()
-        raise
-
-    block_list = to_json(blocks)
-    if not existing:
-        location.write_attributes(path, {"blocks": block_list})
-    elif existing["blocks"] != block_list:
-        raise StoreError(
-            f"the unfinished build at {location.url} has other texts: finish it with the same texts, or remove it with "
-            "dspectral.store.discard_unfinished"
-        )
-    return blocks
+    """Save texts and ids in the temporary group of a store, unless it is finished."""
+    target, path = None if writer.finished else writer.location, f"{writer.scratch}/texts"
+    fields = _get_fields(texts, id_field)
+    save = partial(_save_partition, location=target, path=path, read_options=read_options, fields=fields)
+    with thread_pool_options() as threads, dask.config.set(threads):
+        return _save_all(texts, save, id_field)
 
 
 def _get_fields(texts: Texts, id_field: str | None) -> tuple[str, ...]:

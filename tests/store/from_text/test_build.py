@@ -1,18 +1,15 @@
 """Text becomes a store: the same matrix that scikit-learn counts, wherever the blocks are cut."""
 
-import re
 import time
 
 import dask
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 from dspectral.store.from_text import build, counting
 from dspectral.store.from_text.build import build_store
 from dspectral.store.location import StoreError
-from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
 from dspectral.text.hashing import HashingSettings
 from tests.store.contents import contents
@@ -100,19 +97,6 @@ def test_a_store_of_nothing_is_refused(tmp_path, url, content, settings, said):
     (tmp_path / "a.txt").write_bytes(content)
     with pytest.raises(ValueError, match=said):
         build_store(str(tmp_path / "a.txt"), url, **settings)
-
-
-def test_a_finished_or_another_unfinished_store_is_in_the_way(text, url, tmp_path):
-    build_store(text, url, hashing=HASHING)
-    with pytest.raises(StoreError, match="append=True"):
-        build_store(text, url, hashing=HASHING)
-    (tmp_path / "bad.txt").write_bytes(b"b\xffad\n")
-    with pytest.raises(ValueError, match="bad"):
-        build_store(str(tmp_path / "bad.txt"), f"{url}-2", hashing=HASHING)
-    with pytest.raises(StoreError, match=rf"{re.escape(url)}-2.*errors"):
-        build_store(str(tmp_path / "bad.txt"), f"{url}-2", hashing=HASHING, errors="replace")
-    with pytest.raises(StoreError, match=r"its .*sources.* differ"):
-        write_counts(sparse.eye_array(3), f"{url}-2")
 
 
 @pytest.mark.parametrize("settings", [{"hashing": HASHING}, {"vocabulary": VocabularySettings()}])

