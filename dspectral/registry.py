@@ -1,57 +1,46 @@
-"""Registry of the classes in saved models, and of the arrays of these classes, which ``load`` checks."""
+"""Registry of the classes that saved models may name, and of the shapes of their arrays, which ``load`` checks."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 C = TypeVar("C", bound=type)
 
+CLASSES: dict[str, Any] = {}
+"""Estimators and named tuples by the name in files."""
+SHAPES: dict[type, Mapping[str, str]] = {}
+"""Shapes of the arrays of each class, by attribute; subclasses inherit them."""
 
-class Array(NamedTuple):
-    """Constraints on an array of a fitted estimator or a named tuple.
 
-    `shape`: sizes, each an integer, ``*`` for any, or a sum such as ``2*n+k+1`` of names. A name is an integer
-    attribute, the length of an attribute, or else the size of the first array whose shape has this name alone.
-    Alternatives are separated by ``;``. `kind`: dtype kinds, empty for any. `at_least`: minimum entry. `below`: size
-    that indices must be less than. `order`: ``"rising"``, or ``"offsets"`` from 0 to `below`. `sums`: axis along which
-    entries add up to 1. `finite`: minus infinity is not allowed. `each`: the attribute is a list of such arrays.
-    `optional`: the attribute may be absent, None, or not an array.
+def register_class(shapes: Mapping[str, str] | None = None, *, name: str = "") -> Callable[[C], C]:
+    """Return a decorator that registers a class for :func:`dspectral.save` and :func:`dspectral.load`.
+
+    ``shapes`` holds the shape of each array attribute, such as ``{"components_": "k n_features_in_"}``. A size is an
+    integer, ``*`` for any, an integer attribute of the model, or a name: all sizes with one name must be equal.
+    ``a.b`` is the attribute b of the attribute a. Attributes that are absent or None are skipped.
     """
 
-    shape: str
-    kind: str = "f"
-    at_least: float | None = None
-    below: str = ""
-    order: Literal["", "rising", "offsets"] = ""
-    sums: int | None = None
-    finite: bool = True
-    each: bool = False
-    optional: bool = False
-
-
-ESTIMATORS: dict[str, Any] = {}
-"""Estimators by name. ``load`` creates them from their parameters and sets their fitted attributes."""
-RECORDS: dict[str, Any] = {}
-"""Named tuples by name. ``load`` creates them from their fields."""
-ARRAYS: dict[type, Mapping[str, Array]] = {}
-"""Constraints on the arrays of each class, by attribute; ``a.b`` is the attribute b of the attribute a."""
-
-
-def register_class(kind: C, name: str = "") -> C:
-    """Register a class for :func:`dspectral.save` and :func:`dspectral.load`; usable as a decorator."""
-    classes = RECORDS if issubclass(kind, tuple) else ESTIMATORS
-    name = name or kind.__name__
-    other = classes.get(name)
-    if other is not None and (other.__module__, other.__qualname__) != (kind.__module__, kind.__qualname__):
-        raise ValueError(f"the name {name} is registered for another class, {other!r}: pass another name")
-    classes[name] = kind
-    return kind
-
-
-def register_arrays(arrays: Mapping[str, Array]) -> Callable[[C], C]:
-    """Register constraints on the arrays of a class, which ``load`` checks; used as a decorator."""
-
-    def declare(kind: C) -> C:
-        ARRAYS[kind] = arrays
+    def register(kind: C) -> C:
+        CLASSES[name or kind.__name__], SHAPES[kind] = kind, shapes or {}
         return kind
 
-    return declare
+    return register
+
+
+def check_shapes(model: object) -> None:
+    """Raise ValueError for an array of an estimator or named tuple whose shape differs from its declaration."""
+    sizes: dict[str, int] = {}
+    for path, shape in (item for kind in type(model).__mro__ for item in SHAPES.get(kind, {}).items()):
+        value: Any = model
+        for name in path.split("."):
+            value = getattr(value, name, None)
+        if value is None:
+            continue
+        terms, actual = shape.split(), getattr(value, "shape", None) or (len(value),)
+        for term, size in zip(terms, actual, strict=False):
+            known = int(term) if term.isdigit() else getattr(model, term, size)
+            sizes.setdefault(term, known if isinstance(known, int) else size)
+        expected = tuple(size if term == "*" else sizes[term] for term, size in zip(terms, actual, strict=False))
+        if len(terms) != len(actual) or expected != actual:
+            raise ValueError(
+                f"{type(model).__name__}.{path} has shape {actual}, but must have ({shape}), where {sizes}"
+            )

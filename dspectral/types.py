@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -204,8 +204,7 @@ class LabeledSentences(NamedTuple):
     offsets: NDArray[np.int64]
 
 
-@register_arrays({"data": Array("*", "u"), "offsets": Array("*", "i", below="data", order="offsets")})
-@register_class
+@register_class()
 class Documents(NamedTuple):
     """The UTF-8 text of a block of documents: document ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
 

@@ -31,7 +31,7 @@ from dspectral.decomposition.spectrum import (
 from dspectral.inputs.rows import RowTransformer, frame_to_rows, get_row_dtype, project, validate_rows
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.parameters import RandomState, check_flag, check_integer, check_option, resolve_seed
-from dspectral.registry import Array, register_arrays
+from dspectral.registry import register_class
 from dspectral.types import CheckpointPath, Doubles, FloatArray, RowsLike
 
 _GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram", "full", "nystrom")
@@ -51,14 +51,14 @@ def _is_share(k: object) -> bool:
     return isinstance(k, Real) and not isinstance(k, Integral) and 0 < float(k) < 1
 
 
-@register_arrays(
+@register_class(
     {
-        "components_": Array("n_components_ n_features_in_"),
-        "singular_values_": Array("n_components_", at_least=0),
-        "explained_variance_": Array("n_components_", at_least=0),
-        "explained_variance_ratio_": Array("n_components_", at_least=0),
-        "mean_": Array("n_features_in_"),
-        "summary_.total": Array("n_features_in_", optional=True),
+        "components_": "n_components_ n_features_in_",
+        "singular_values_": "n_components_",
+        "explained_variance_": "n_components_",
+        "explained_variance_ratio_": "n_components_",
+        "mean_": "n_features_in_",
+        "summary_.total": "n_features_in_",
     }
 )
 class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):

@@ -10,7 +10,7 @@ from dspectral.registry import register_class
 from dspectral.types import Doubles, RowsLike
 
 
-@register_class
+@register_class()
 class SketchedPCA(Decomposition):
     """Principal component analysis of rows that do not fit in memory, in one pass, with a bound on the error.
 
@@ -117,7 +117,7 @@ class SketchedPCA(Decomposition):
         self.random_state = random_state
 
 
-@register_class
+@register_class()
 class TruncatedSVD(Decomposition):
     """Truncated singular value decomposition of rows that do not fit in memory, close to exact in a few passes.
 
@@ -217,7 +217,7 @@ class TruncatedSVD(Decomposition):
         return self.n_iter
 
 
-@register_class
+@register_class()
 class PCA(Decomposition):
     """Principal component analysis with the interface of scikit-learn, for rows that may exceed memory.
 

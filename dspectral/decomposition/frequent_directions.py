@@ -26,7 +26,7 @@ from dspectral.linalg.block_sums import (
     sum_rows,
 )
 from dspectral.linalg.dense import eigh_descending, mean_rounding_bound, sum_rounding_bound
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import CSRRows, Doubles, FloatArray, Rows, is_sparse
 
 EXACT_SIDE = 1024
@@ -111,8 +111,7 @@ def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: Doubles | None) 
     return BlockSketch(sketch, error)
 
 
-@register_arrays({"sketch": Array("* d"), "total": Array("d")})
-@register_class
+@register_class({"sketch": "* d", "total": "d"})
 class FrequentDirections(NamedTuple):
     """Sketch B of rows A with ``0 <= A'A - B'B <= error`` in the spectral sense.
 

@@ -39,12 +39,11 @@ from dspectral.linalg.dense import (
 )
 from dspectral.linalg.panels import iter_panels, multiply_from_left, row_gram
 from dspectral.linalg.sparse_products import iter_dense_column_panels
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import Doubles, FloatArray, Rows, is_sparse
 
 
-@register_arrays({"total": Array("d"), "gram": Array("d d")})
-@register_class
+@register_class({"total": "d", "gram": "d d"})
 class Moments(NamedTuple):
     """Number, sum and Gram matrix of rows.
 
@@ -126,8 +125,7 @@ class Moments(NamedTuple):
         return self._replace(gram=self.gram + np.outer(self.total / self.n_rows, self.total), center=False)
 
 
-@register_arrays({"total": Array("d"), "factor": Array("r d")})
-@register_class
+@register_class({"total": "d", "factor": "r d"})
 class RowFactor(NamedTuple):
     """Number and sum of rows, and the triangular QR factor R (r, d) of the centered rows, which needs no squares."""
 
@@ -170,8 +168,7 @@ class RowFactor(NamedTuple):
         return type(self)(sum(summary.n_rows for summary in summaries), total, factor)
 
 
-@register_arrays({"product": Array("d r"), "total": Array("d"), "projected_total": Array("r", optional=True)})
-@register_class
+@register_class({"product": "d r", "total": "d", "projected_total": "r"})
 class GramProduct(NamedTuple):
     """Product ``A'(A Z)`` for a given Z, with the sum and the energy of the rows.
 

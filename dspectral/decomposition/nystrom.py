@@ -13,7 +13,7 @@ from dspectral.engine.summary import BlockSize, MemoryEstimate, min_block_bytes
 from dspectral.linalg.dense import leading_eigenpairs
 from dspectral.linalg.krylov import KrylovSpace, find_stable_pairs
 from dspectral.linalg.panels import inner_products, iter_panels, multiply_from_left
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import Doubles, FloatArray, Rows, is_sparse
 
 N_PROBES = 64
@@ -28,14 +28,7 @@ MIN_PILOT_ROWS, MAX_PILOT_ROWS = 8192, 65_536
 MIN_PILOT_BLOCKS = 4
 
 
-@register_arrays(
-    {
-        "basis": Array("d l", optional=True),
-        "products.product": Array("d l"),
-        "probes.product": Array("d p"),
-    }
-)
-@register_class
+@register_class({"basis": "d l", "products.product": "d l", "probes.product": "d p"})
 class NystromSketch(NamedTuple):
     """Products ``C V`` and ``C W`` of the Gram matrix ``C = A'A`` of rows A, for a basis V and random probes W.
 

@@ -223,7 +223,7 @@ def power_of_four_scale(energy: float, dtype: DTypeLike) -> float:
     return 4.0 ** -round(math.log(energy, 4.0))
 
 
-@register_class
+@register_class()
 class Certificate(NamedTuple):
     """Bound on the spectral norm of ``A'A - B'B``, for the (centered) rows A and their approximation B.
 

@@ -1,7 +1,7 @@
 """Save fitted estimators as Zarr groups, and load them."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
@@ -11,9 +11,8 @@ from typing import Any, cast
 
 from dspectral import decomposition, methods, preprocessing
 from dspectral.inputs.texts import is_fitted
-from dspectral.persistence.encoding import Decoder, encode, find_class, get_class_name
-from dspectral.registry import ESTIMATORS
-from dspectral.store.arrays import UNFINISHED, StoredGroup, read_stored_group, write_stored_group
+from dspectral.persistence.encoding import Decoder, encode, get_class_name
+from dspectral.store.arrays import UNFINISHED, read_stored_group, write_stored_group
 from dspectral.store.location import Location, StoreError
 from dspectral.store.lock import HOLDER_FILE, LOCK_FILE, hold_write_lock
 from dspectral.text.tokenizers import register_tokenizer
@@ -70,7 +69,7 @@ def save(
     """
     import_all()
     if get_class_name(type(model)) is None:
-        raise TypeError(f"a {type(model).__name__} cannot be saved: pass one of {', '.join(ESTIMATORS)}")
+        raise TypeError(f"a {type(model).__name__} cannot be saved: pass an estimator of dspectral")
     if not is_fitted(model):
         raise ValueError(f"this {type(model).__name__} is not fitted: call fit before save")
     location = Location.from_url(path, storage_options)
@@ -147,7 +146,7 @@ def load(
         if record is None or KEY not in record.attributes:
             raise ValueError(f"there is no model at {path}: write one with save")
         try:
-            return _decode(record, location.url, extra_classes)
+            return _decode(Decoder(record, extra_classes))
         except StoreError:
             # save(overwrite=True) removes the old arrays; then the new ones are read.
             if (newer := read_stored_group(location)) is None or newer.attributes == record.attributes:
@@ -155,21 +154,18 @@ def load(
     raise StoreError(f"the model at {path} was replaced {MAX_READS} times during the read: load it again later")
 
 
-def _decode(record: StoredGroup, path: str, extra_classes: Sequence[type]) -> Any:
+def _decode(decoder: Decoder) -> Any:
     """Decode the model of a stored group."""
-    head = record.attributes[KEY]
+    url, head = decoder.group.location.url, decoder.group.attributes[KEY]
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise StoreError(f"the model at {url} has another format than {FORMAT}: install the dspectral that wrote it")
     try:
-        if type(head["format"]) is not int or not 1 <= head["format"] <= FORMAT:
-            raise StoreError(
-                f"the model at {path} has format {head['format']!r:.60} of dspectral {head['version']!r:.60}, but "
-                f"this version reads up to format {FORMAT}: install a newer dspectral"
-            )
-        return Decoder(record, lambda name: find_class(name, extra_classes, record.location.url)).value(head)
-    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
-        if isinstance(error, StoreError) or record.location.url in str(error):
-            raise
+        return decoder.decode(head)
+    except StoreError:
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
         message = f"{type(error).__name__}: {error}"
-        raise ValueError(f"the model at {path} has invalid content ({message:.200}): save it again") from error
+        raise ValueError(f"the model at {url} has invalid content ({message:.300}): save it again") from error
 
 
 @cache

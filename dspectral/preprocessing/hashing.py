@@ -45,7 +45,7 @@ FOREIGN_ARGUMENTS: dict[str, tuple[Any, str]] = {
 """Unsupported arguments of scikit-learn's vectorizers: the value without effect, and the replacement."""
 
 
-@register_class
+@register_class()
 class NgramHashing(RunPlanMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Count the n-grams of texts, hashed to columns, in memory or out of core.
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.engine import expect_passes, is_lazy, map_rows, summarize, tracked_fit
 from dspectral.inputs.rows import RunPlanMixin, SparseOutput, validate_rows
 from dspectral.parameters import check_flag, check_option, reject_foreign_arguments
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.store.columns import (
     annotate_columns,
     count_document_frequencies,
@@ -45,13 +45,7 @@ FOREIGN_ARGUMENTS: dict[str, tuple[Any, str]] = {
 """Unsupported arguments of ``TfidfVectorizer``: the value without effect, and the replacement."""
 
 
-@register_arrays(
-    {
-        "idf_": Array("n_features_in_", optional=True),
-        "document_frequency_": Array("n_features_in_", "i", at_least=0, below="n_documents_+1", optional=True),
-    }
-)
-@register_class
+@register_class({"idf_": "n_features_in_", "document_frequency_": "n_features_in_"})
 class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Learn document frequencies from counts, and weight rows by tf-idf, out of core.
 

@@ -40,7 +40,7 @@ STORED_NAMES = {"min_df": "min_document_frequency", "max_df": "max_document_freq
 """Names in the format of stores, where they differ."""
 
 
-@register_class
+@register_class()
 class VocabularySettings(NamedTuple):
     """Settings of an exact vocabulary.
 

@@ -63,7 +63,7 @@ def replace_tokenizer_by_name(settings: dict[str, Any]) -> dict[str, Any]:
     return record if tokenizer is None else {**record, "tokenizer": tokenizer_to_record(tokenizer)}
 
 
-register_class(HashingSettings, "NgramHashing")  # the name in the files of saved models
+register_class()(HashingSettings)
 
 
 class HasSettings(Protocol):

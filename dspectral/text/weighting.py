@@ -9,12 +9,11 @@ from scipy import sparse
 
 from dspectral.linalg.block_sums import compute_energy
 from dspectral.linalg.sparse_products import weight_and_normalize
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import CSRRows, FloatArray, IntArray, Rows, is_sparse
 
 
-@register_arrays({"document_frequency": Array("d", "i", at_least=0, below="n_rows+1")})
-@register_class
+@register_class({"document_frequency": "d"})
 class DocumentFrequencies(NamedTuple):
     """Number of rows, and number of nonzero rows of each column, shape (d,)."""
 
@@ -42,8 +41,7 @@ Norm: TypeAlias = Literal["l1", "l2"]
 Unseen: TypeAlias = Literal["drop", "keep"]
 
 
-@register_arrays({"column_weights": Array("d", optional=True), "columns": Array("d", "i", at_least=0, optional=True)})
-@register_class
+@register_class({"column_weights": "d", "columns": "d"})
 class Weighting(NamedTuple):
     """Weighting of sparse rows: by entry, then by column, then by the norm of the row.
 

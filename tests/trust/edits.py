@@ -20,7 +20,7 @@ def paths_of(value: Any, kind: type = str, at: tuple[Any, ...] = ()) -> list[tup
 def estimators_of(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return where the estimators of a model are."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    own = [at] if isinstance(value, dict) and value.get("kind") == "estimator" else []
+    own = [at] if isinstance(value, dict) and value.get("kind") == "object" else []
     return [*own, *(path for key, one in pairs for path in estimators_of(one, (*at, key)))]
 
 

@@ -7,12 +7,11 @@ from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
 from dspectral.methods.brown.exchange import xlogx
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import Doubles, Int32s
 
 
-@register_arrays({"merges": Array("n 2", "i", at_least=0, below="2*n"), "costs": Array("n")})
-@register_class
+@register_class({"merges": "n 2", "costs": "n"})
 class ClusterTree(NamedTuple):
     """Binary tree over n leaves, in the format of SciPy's linkage: nodes below n are leaves.
 

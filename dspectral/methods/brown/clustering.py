@@ -19,19 +19,11 @@ from dspectral.methods.brown.exchange import cluster_table, exchange_sweep, to_b
 from dspectral.methods.brown.pair_counts import AdjacentCounts
 from dspectral.metrics import average_mutual_information
 from dspectral.parameters import RandomState, check_integer, check_option, resolve_seed
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import CheckpointPath, CSRRows, Doubles, Int32s, Int64s
 
 
-@register_arrays(
-    {
-        "words_": Array("n_types", ""),
-        "word_counts_": Array("n_types", "i", at_least=0),
-        "tree_.merges": Array("n 2", "i"),
-        "labels_": Array("n_types", "i", at_least=0, below="n+1"),
-    }
-)
-@register_class
+@register_class({"words_": "n_types", "word_counts_": "n_types", "tree_.merges": "n 2", "labels_": "n_types"})
 class SpectralBrownClustering(RunPlanMixin, BaseEstimator):
     """Cluster words by their adjacent words, with a bit string for each cluster.
 

@@ -19,7 +19,7 @@ from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.embeddings.queries import WordQueries
 from dspectral.parameters import MAX_READS, RandomState, check_integer, check_real, resolve_recipe, resolve_seed
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.store.context_counts import spill_contexts
 from dspectral.store.counts import CountStore
 from dspectral.types import CheckpointPath, CSRRows, Doubles
@@ -28,7 +28,7 @@ ENTRY_BYTES = 36
 """Bytes per count while two matrices are merged: 12 in each of them and in the result."""
 
 
-@register_class
+@register_class()
 class EmbeddingRecipe(NamedTuple):
     """Advanced options of :class:`~dspectral.WordEmbedding`.
 
@@ -60,15 +60,7 @@ class EmbeddingRecipe(NamedTuple):
     n_passes: int = 6
 
 
-@register_arrays(
-    {
-        "words_": Array("n_types", ""),
-        "word_counts_": Array("n_types", "i", at_least=0),
-        "vectors_": Array("n_types k"),
-        "singular_values_": Array("k", at_least=0),
-    }
-)
-@register_class
+@register_class({"words_": "n_types", "word_counts_": "n_types", "vectors_": "n_types k", "singular_values_": "k"})
 class WordEmbedding(RunPlanMixin, WordQueries, BaseEstimator):
     """Word vectors from the leading singular vectors of transformed and scaled context counts.
 

@@ -6,19 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dspectral._compiled import read_only
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import Doubles, Int32s
 
 
-@register_arrays(
-    {
-        "initial": Array("n_states", at_least=0),
-        "transition": Array("n_states n_states", at_least=0),
-        "emission": Array("n_types n_states", at_least=0),
-        "final": Array("n_states", at_least=0),
-    }
+@register_class(
+    {"initial": "n_states", "transition": "n_states n_states", "emission": "n_types n_states", "final": "n_states"}
 )
-@register_class
 class HiddenMarkov(NamedTuple):
     """Probabilities of a hidden Markov model, or the counts to normalize.
 

@@ -25,7 +25,7 @@ from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.methods.hmm.expected_counts import Likelihood
 from dspectral.methods.hmm.inference import compute_posteriors, viterbi
-from dspectral.registry import Array, register_arrays
+from dspectral.registry import register_class
 from dspectral.types import Doubles, Int32s, IntArray, LabeledSentences, Sentences
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ CorpusLike: TypeAlias = HoldsSentences | HoldsLabeledSentences
 """A corpus, with or without labels."""
 
 
-@register_arrays({"model_.initial": Array("k", sums=0), "model_.emission": Array("t k", sums=0)})
+@register_class({"model_.initial": "k", "model_.emission": "t k"})
 class ChainDecoder(RunPlanMixin, TopTermsMixin, BaseEstimator):
     """Base of estimators whose ``model_`` is a hidden Markov model over types; each block is one task."""
 

@@ -11,12 +11,11 @@ from dspectral.methods.hmm.chain import HiddenMarkov, m_step
 from dspectral.methods.hmm.decoding import StateDecoder
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
 from dspectral.parameters import MAX_REAL, RandomState, check_integer, check_real, resolve_seed
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import CheckpointPath, Int64s
 
 
-@register_arrays({"words_": Array("t", ""), "model_.transition": Array("k k", sums=1)})
-@register_class
+@register_class({"words_": "t", "model_.transition": "k k"})
 class EMHMM(StateDecoder):
     """Hidden Markov model by expectation maximization (Baum-Welch), one pass over the corpus per iteration.
 

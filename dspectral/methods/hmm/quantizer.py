@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dspectral.engine import is_lazy, tracked_fit
 from dspectral.inputs.rows import RunPlanMixin, check_lossless
 from dspectral.parameters import RandomState, check_integer, resolve_seed
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import CheckpointPath, Doubles, Int32s
 
 BATCH_FRAMES = 4096
@@ -27,14 +27,7 @@ Frames: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
 """Sequences of frames, shape (n_frames_i, n_features) each, or one matrix of frames."""
 
 
-@register_arrays(
-    {
-        "mean_": Array("n_features_in_"),
-        "scale_": Array("n_features_in_", at_least=5e-324),
-        "centers_": Array("* n_features_in_"),
-    }
-)
-@register_class
+@register_class({"mean_": "n_features_in_", "scale_": "n_features_in_", "centers_": "* n_features_in_"})
 class VectorQuantizer(RunPlanMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Replace each frame of a sequence by the index of its nearest center (mini-batch k-means).
 

@@ -47,7 +47,7 @@ from dspectral.methods.lsi.similarities import (
     resolve_similarity,
 )
 from dspectral.parameters import RandomState, check_real, resolve_seed
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import CheckedRows, CheckpointPath, FloatArray, Rows, RowsLike, is_sparse
 
 N_COPIES = 4
@@ -231,14 +231,7 @@ SOLVER, N_PASSES = "auto", 5
 """Solver, as in :class:`~dspectral.TruncatedSVD`, and number of passes of ``"krylov"``."""
 
 
-@register_arrays(
-    {
-        "components_": Array("k n_features_in_"),
-        "singular_values_": Array("k", at_least=0),
-        "classes_": Array("*", "", optional=True),
-    }
-)
-@register_class
+@register_class({"components_": "k n_features_in_", "singular_values_": "k"})
 class HybridLSI(TopTermsMixin, RowTransformer, BaseEstimator):
     """Latent semantic indexing that uses classes of documents and similarities of terms.
 

@@ -16,7 +16,7 @@ from dspectral.inputs.labels import LabeledStreams
 from dspectral.linalg import sparse_products
 from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.linalg.block_sums import compute_energy, to_float_rows
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import FloatArray, Rows, is_sparse
 
 MAX_PAIRS = 10
@@ -27,8 +27,7 @@ _ROUNDING = 1e-14
 """Relative increase of the objective that counts as rounding."""
 
 
-@register_arrays({"axes": Array("d n_classes"), "offsets": Array("n_classes")})
-@register_class
+@register_class({"axes": "d n_classes", "offsets": "n_classes"})
 class Relevancy(NamedTuple):
     """Logistic weight of a document in the space of each class: ``1 / (1 + exp(-a (x'w + c + b)))``."""
 

@@ -43,7 +43,7 @@ from dspectral.parameters import (
     resolve_recipe,
     resolve_seed,
 )
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import CheckpointPath, CSRRows, Rows, RowsLike, is_sparse
 
 MAX_COMPONENTS = 25
@@ -92,17 +92,15 @@ class LocalSVMs(NamedTuple):
         return 1.0 if self.relevancy is None else self.relevancy.weights(rows)
 
 
-@register_arrays(
+@register_class(
     {
-        "classes_": Array("classes_", ""),
-        "components_": Array("* n_features_in_", each=True),
-        "coef_": Array("classes_ n_features_in_"),
-        "intercept_": Array("classes_"),
-        "region_sizes_": Array("classes_", "i", at_least=0),
-        "relevancy_.axes": Array("n_features_in_ classes_", optional=True),
+        "classes_": "classes_",
+        "coef_": "classes_ n_features_in_",
+        "intercept_": "classes_",
+        "region_sizes_": "classes_",
+        "relevancy_.axes": "n_features_in_ classes_",
     }
 )
-@register_class
 class LocalLSI(TopTermsMixin, ClassifierMixin, RowTransformer, BaseEstimator):
     """Classify documents with one truncated SVD and one linear SVM for each class.
 

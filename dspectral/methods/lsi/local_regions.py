@@ -53,7 +53,7 @@ def group_regions(sizes: Sequence[int], row_nbytes: float) -> Iterator[slice]:
         yield slice(start, len(sizes))
 
 
-@register_class
+@register_class()
 class LocalRecipe(NamedTuple):
     """Options of :class:`~dspectral.LocalLSI` that rarely need a change.
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import CSRRows, FloatArray, is_sparse, trim_csr
 
 DENSE_COLUMNS = 1024
@@ -155,8 +155,7 @@ _ROWS = 512
 """Rows of cosines in memory at a time."""
 
 
-@register_arrays({"matrix": Array("terms terms")})
-@register_class
+@register_class({"matrix": "terms terms"})
 class TermSimilarity(NamedTuple):
     """Similarities between the terms of a vocabulary.
 

@@ -29,7 +29,7 @@ from dspectral.methods.multilabel.passes import (
 from dspectral.methods.multilabel.prediction import LabelPrediction
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe, PredictFor, Settings
 from dspectral.parameters import RandomState
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import CheckpointPath, IntArray, RowsLike, is_sparse
 
 N_MOMENT_PASSES = 3
@@ -38,23 +38,22 @@ N_COPIES = 7
 """Arrays of label coefficients and states in memory during the selection of the linear part."""
 
 
-@register_arrays(
+@register_class(
     {
-        "classes_": Array("classes_", ""),
-        "state_weights_": Array("k", at_least=0, sums=0),
-        "word_distributions_": Array("n_features_in_ k", at_least=0),
-        "label_distributions_": Array("classes_ k", at_least=0),
-        "log_words_": Array("n_features_in_ k", finite=False),
-        "directions_": Array("n_features_in_ s"),
-        "own_words_": Array("m", "i", at_least=0, below="n_features_in_"),
-        "linear_": Array("classes_ m+s+1", optional=True),
-        "state_labels_": Array("classes_ k", at_least=0, optional=True),
-        "document_frequency_": Array("n_features_in_", "i", at_least=0, below="n_documents_+1"),
-        "label_totals_": Array("classes_", "i", at_least=0, below="n_documents_+1"),
-        "label_scales_": Array("classes_ 2", optional=True),
+        "classes_": "classes_",
+        "state_weights_": "k",
+        "word_distributions_": "n_features_in_ k",
+        "label_distributions_": "classes_ k",
+        "log_words_": "n_features_in_ k",
+        "directions_": "n_features_in_ s",
+        "own_words_": "m",
+        "linear_": "classes_ *",
+        "state_labels_": "classes_ k",
+        "document_frequency_": "n_features_in_",
+        "label_totals_": "classes_",
+        "label_scales_": "classes_ 2",
     }
 )
-@register_class
 class MomentMultiLabelClassifier(LabelPrediction):
     """Classify documents with any number of labels in three passes, by latent states and a linear model.
 

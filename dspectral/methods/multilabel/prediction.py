@@ -33,7 +33,7 @@ MIN_SCORE = 1e-30
 """Lower bound of scores, which keeps probabilities positive."""
 
 
-@register_class
+@register_class()
 class Threshold(NamedTuple):
     """Labels are predicted where ``score - row_weight * (best score of the document) > level``."""
 

@@ -18,7 +18,7 @@ CANDIDATES = tuple(
 """Candidates of model selection, in order of preference on ties."""
 
 
-@register_class
+@register_class()
 class MultiLabelRecipe(NamedTuple):
     """Options of :class:`~dspectral.MomentMultiLabelClassifier` that rarely need a change.
 

@@ -17,10 +17,10 @@ from dspectral.types import CSRRows, FloatArray, IntArray
 PLUS_WEIGHTS = ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.1, 0.25))
 """Candidate weights of the first words and of the intent scores in SENT+."""
 
-register_class(LinearSVC, name="sklearn.svm.LinearSVC")
+register_class(name="sklearn.svm.LinearSVC")(LinearSVC)
 
 
-@register_class
+@register_class()
 class Choice(NamedTuple):
     """Settings of an :class:`IntentClassifier` that cross-validation chose."""
 

@@ -60,7 +60,7 @@ def _pack_once(X: "TextsOrCounts | TextFiles") -> "TextsOrCounts | TextFiles":
     return as_documents(X) if is_text_collection(X) and not isinstance(X, TextFiles) else X
 
 
-@register_class
+@register_class()
 class TextEmbedder(Pipeline):
     """Pipeline of one step whose ``transform`` is the ``embed`` of that step; BERTopic accepts pipelines."""
 

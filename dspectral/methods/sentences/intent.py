@@ -31,7 +31,7 @@ from dspectral.methods.sentences.cross_validation import (
 from dspectral.methods.sentences.features import HALF_KINDS, HalfKind, SentenceFeatures
 from dspectral.methods.sentences.representation import SentenceRepresentation
 from dspectral.parameters import RandomState, check_flag, check_option, check_real, resolve_recipe, resolve_seed
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.text.tokenizers import TokenizerLike
 from dspectral.text.weighting import DocumentFrequencies, Weighting, inverse_document_frequency
 from dspectral.types import CheckpointPath, CSRRows, Documents
@@ -46,7 +46,7 @@ N_FOLDS = 3
 """Number of folds of the cross-validation."""
 
 
-@register_class
+@register_class()
 class IntentRecipe(NamedTuple):
     """Settings of :class:`~dspectral.IntentClassifier` for comparisons.
 
@@ -66,15 +66,14 @@ class IntentRecipe(NamedTuple):
     characters: bool | None = None
 
 
-@register_arrays(
+@register_class(
     {
-        "classes_": Array("classes_", ""),
-        "svm_.classes_": Array("classes_", ""),
-        "scorer_.classes_": Array("classes_", "", optional=True),
-        "character_weighting_.column_weights": Array("_n_character_columns", at_least=0, optional=True),
+        "classes_": "classes_",
+        "svm_.classes_": "classes_",
+        "scorer_.classes_": "classes_",
+        "character_weighting_.column_weights": "_n_character_columns",
     }
 )
-@register_class
 class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
     """Crammer-Singer linear SVM on n-grams of words and characters and, optionally, a sentence representation.
 

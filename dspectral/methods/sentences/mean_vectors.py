@@ -10,13 +10,12 @@ from dspectral.inputs.texts import TextColumn, as_documents, clone_with_shared
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.sentences.features import SentenceFeatures
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.text.term_index import TermIndex, encode_documents
 from dspectral.types import Documents, FloatArray
 
 
-@register_arrays({"vectors": Array("* *", "fiu", optional=True)})
-@register_class
+@register_class({"vectors": "* *"})
 class WordVectorRepresentation(SentenceFeatures):
     """Represent a sentence by its n-grams and the mean of given word vectors, both scaled to unit length.
 

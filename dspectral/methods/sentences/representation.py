@@ -17,7 +17,7 @@ from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.sentences.features import HALF_KINDS, HalfKind, SentenceFeatures, compute_half
 from dspectral.parameters import MAX_READS, RandomState, check_integer, check_real, resolve_recipe, resolve_seed
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.store.columns import get_columns
 from dspectral.store.coordinates import write_rows
 from dspectral.store.from_text.text_files import TextFiles
@@ -30,7 +30,7 @@ SOLVER: Solver = "auto"
 """Solver of the decomposition, as for :class:`~dspectral.TruncatedSVD`."""
 
 
-@register_class
+@register_class()
 class SentenceRecipe(NamedTuple):
     """Solver settings of :class:`~dspectral.SentenceRepresentation` for comparisons.
 
@@ -48,14 +48,7 @@ class SentenceRecipe(NamedTuple):
     n_passes: int = 3
 
 
-@register_arrays(
-    {
-        "words_": Array("n_words", "i", at_least=0, below="n_features", order="rising"),
-        "projection_": Array("n_words k"),
-        "singular_values_": Array("k", at_least=0),
-    }
-)
-@register_class
+@register_class({"words_": "n_words", "projection_": "n_words k", "singular_values_": "k"})
 class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     """Represent a sentence by its n-grams and by word vectors that are fitted to unlabeled text.
 

@@ -17,20 +17,13 @@ from dspectral.methods.tmpca.levels import LevelSettings, count_levels, find_lev
 from dspectral.methods.tmpca.nodes import OUTPUTS, Output, Trees, encode_trees, n_columns
 from dspectral.methods.tmpca.streams import SentencesLike, TreeSettings, WordVectors, encode_lists, make_stream
 from dspectral.parameters import check_flag, check_integer, check_option
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import CheckpointPath
 
 
-@register_arrays(
-    {
-        "vectors": Array("* *", "fiu", optional=True),
-        "components_": Array("k *", each=True),
-        "means_": Array("*", each=True),
-        "explained_variance_": Array("components_ k", at_least=0),
-        "explained_variance_ratio_": Array("components_ k", at_least=0),
-    }
+@register_class(
+    {"vectors": "* *", "explained_variance_": "components_ k", "explained_variance_ratio_": "components_ k"}
 )
-@register_class
 class TreePCA(
     RunPlanMixin, LazyOutputMixin, ReadOnceMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):

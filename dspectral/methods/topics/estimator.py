@@ -24,7 +24,7 @@ from dspectral.methods.topics.rotation import (
     find_varimax_rotation,
 )
 from dspectral.parameters import RandomState, check_integer, check_real, resolve_seed
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.store.columns import to_csr_counts
 from dspectral.store.coordinates import write_rows
 from dspectral.text.stop_words import StopWords
@@ -58,21 +58,20 @@ class TopDocument(NamedTuple):
     text: str | None
 
 
-@register_arrays(
+@register_class(
     {
-        "columns_": Array("n_words", "i", at_least=0, below="n_features_in_", order="rising"),
-        "words_": Array("n_words", "", optional=True),
-        "idf_": Array("n_words"),
-        "axes_": Array("r n_words"),
-        "singular_values_": Array("r", at_least=0),
-        "rotation_": Array("r k"),
-        "components_": Array("k n_words", at_least=0),
-        "topic_shares_": Array("k", at_least=0),
-        "document_rows_": Array("k n", "i", at_least=-1, below="n_documents_"),
-        "document_cosines_": Array("k n"),
+        "columns_": "n_words",
+        "words_": "n_words",
+        "idf_": "n_words",
+        "axes_": "r n_words",
+        "singular_values_": "r",
+        "rotation_": "r k",
+        "components_": "k n_words",
+        "topic_shares_": "k",
+        "document_rows_": "k n",
+        "document_cosines_": "k n",
     }
 )
-@register_class
 class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
     """Find the topics of documents, with their words and most typical documents.
 

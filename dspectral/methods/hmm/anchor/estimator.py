@@ -31,7 +31,7 @@ from dspectral.parameters import (
     resolve_recipe,
     resolve_seed,
 )
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import CheckpointPath, Doubles, Int32s, Int64s
 
 N_CANDIDATES = 300
@@ -40,14 +40,7 @@ N_DIMENSIONS: int | None = None
 """Dimension of the word points; None for the number of states."""
 
 
-@register_arrays(
-    {
-        "membership_": Array("words_+spelling_classes_ anchors_", at_least=0, sums=1),
-        "model_.emission": Array("words_+spelling_classes_ anchors_", sums=0),
-        "model_.transition": Array("k k", sums=1),
-    }
-)
-@register_class
+@register_class({"membership_": "* anchors_", "model_.emission": "* anchors_", "model_.transition": "k k"})
 class AnchorHMM(StateDecoder):
     """Hidden Markov model in which each state has an anchor: a word that no other state emits.
 

@@ -25,7 +25,7 @@ ROUNDING = 1e-20
 """Fraction of the mean square below which a variance counts as zero."""
 
 
-@register_class
+@register_class()
 class AnchorRecipe(NamedTuple):
     """Options of :class:`~dspectral.AnchorHMM` that rarely need a change.
 

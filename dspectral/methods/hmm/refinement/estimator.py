@@ -33,7 +33,7 @@ from dspectral.parameters import (
     resolve_recipe,
     resolve_seed,
 )
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import CheckpointPath, Doubles, Int32s, Int64s, LabeledSentences, Sentences
 
 MAX_REFINEMENTS = 512
@@ -43,16 +43,9 @@ N_EM_AFTER_MOMENTS = 3
 """Default number of EM passes after the method of moments."""
 
 
-@register_arrays(
-    {
-        "words_": Array("t", ""),
-        "n_refinements_": Array("labels_", "i", at_least=1),
-        "bounds_": Array("labels_+1", "i", below="k", order="offsets"),
-        "operators_.emission": Array("labels_ t m m", optional=True),
-        "correlations_": Array("labels_ *", optional=True),
-    }
+@register_class(
+    {"words_": "t", "n_refinements_": "labels_", "operators_.emission": "labels_ t m m", "correlations_": "labels_ *"}
 )
-@register_class
 class RefinementHMM(ChainDecoder):
     """Label each token of a sequence by a hidden Markov model with latent refinements of each label.
 

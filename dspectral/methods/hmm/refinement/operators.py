@@ -8,7 +8,7 @@ import scipy.linalg
 
 from dspectral.linalg.tensors import joint_diagonalize
 from dspectral.methods.hmm.chain import HiddenMarkov
-from dspectral.registry import Array, register_arrays, register_class
+from dspectral.registry import register_class
 from dspectral.types import Doubles, Int64s
 
 
@@ -21,15 +21,14 @@ class Projections(NamedTuple):
     n_refinements: Int64s
 
 
-@register_arrays(
+@register_class(
     {
-        "emission": Array("n_labels n_types m m"),
-        "transition": Array("n_labels n_labels m m"),
-        "first": Array("n_labels m"),
-        "last": Array("n_labels m"),
+        "emission": "n_labels n_types m m",
+        "transition": "n_labels n_labels m m",
+        "first": "n_labels m",
+        "last": "n_labels m",
     }
 )
-@register_class
 class Operators(NamedTuple):
     """Observable operators, whose products along a sequence give probabilities without hidden states.
 

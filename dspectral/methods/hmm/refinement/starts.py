@@ -26,7 +26,7 @@ N_DIMENSIONS = 12
 """Length of the random vectors of types in the views, if there are more types."""
 
 
-@register_class
+@register_class()
 class RefinementRecipe(NamedTuple):
     """Options of :class:`~dspectral.RefinementHMM` that rarely need a change.
 
