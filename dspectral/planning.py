@@ -37,7 +37,7 @@ def plan(
     memory_limit: str | float | None = None,
     **keywords: Any,
 ) -> RunPlan:
-    """Estimate passes, tasks, bytes, memory and time of a fit or a build.
+    """Return the passes, tasks, bytes and memory of a fit or a build.
 
     Parameters
     ----------
@@ -66,9 +66,9 @@ def plan(
 
     Notes
     -----
-    A copy of the estimator is fitted up to its first pass, and one block is timed in this process. Memory is the
-    estimate that ``fit`` checks; a build counts with five times the bytes of a task's text. Time does not include
-    merges and solvers.
+    A copy of the estimator is fitted up to its first pass, of which no block is read. Memory is the estimate that
+    ``fit`` checks; a build counts with five times the bytes of a task's text. There is no time: merges, solvers and
+    later passes differ too much from a first block.
 
     Text that is not counted yet is planned as the store that ``build_store`` would make. Its first block is hashed, and
     the others are assumed to be like it. Documents of compressed files are counted in one pass.

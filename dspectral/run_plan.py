@@ -1,4 +1,4 @@
-"""The memory bound of a pass, and the run plan that a dry run returns."""
+"""The memory bound of a pass, and the run plan of a fit."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -51,7 +51,7 @@ def estimate_memory(
 
 @dataclass(frozen=True, repr=False)
 class RunPlan:
-    """Estimates of passes, tasks, memory and time of a fit or a build, from its first pass.
+    """Passes, tasks, bytes and memory of a fit or a build, from its first pass.
 
     Attributes
     ----------
@@ -71,8 +71,6 @@ class RunPlan:
         Memory limit of a worker, or of this process, in bytes; 0 if there is none.
     worker_memory : int
         Maximum bytes of one worker, including its libraries, or of this process.
-    pass_seconds : float or None
-        Wall time of the blocks of one pass, from the time of one block; None if it does not fit.
     refusal : str
         Why the run does not fit in memory, and changes that would make it fit; empty if it fits.
     remedies : tuple of str
@@ -99,28 +97,16 @@ class RunPlan:
     n_threads: int
     memory_limit: int
     worker_memory: int
-    pass_seconds: float | None
     refusal: str = ""
     remedies: tuple[str, ...] = ()
     before: str = ""
 
     @property
     def verdict(self) -> str:
-        """``"fits"``, ``"fits with ..."`` and a change, ``"does not fit"`` or ``"may not fit"``.
-
-        ``"may not fit"``: the measured summary of one block, or a build, exceeds the estimate; the run starts. A run
-        with a ``refusal`` does not start.
-        """
+        """``"fits"``, ``"fits with ..."`` and a change, or ``"does not fit"``: such a run does not start."""
         if self.refusal:
             return f"fits {', or '.join(self.remedies)}" if self.remedies else "does not fit"
-        return "may not fit" if 0 < self.memory_limit * ENDS_AT < self.worker_memory else "fits"
-
-    @property
-    def seconds(self) -> float | None:
-        """Approximate wall time of all passes; None if their number or time is unknown."""
-        if self.n_passes is None or self.pass_seconds is None:
-            return None
-        return self.n_passes * self.pass_seconds
+        return "fits"
 
     def check(self) -> None:
         """Raise an error if the run does not fit.
@@ -139,16 +125,14 @@ class RunPlan:
         Returns
         -------
         dict
-            All attributes, ``seconds`` and ``verdict``.
+            All attributes, and ``verdict``.
         """
-        remedies = list(self.remedies)
-        return {**asdict(self), "remedies": remedies, "seconds": self.seconds, "verdict": self.verdict}
+        return {**asdict(self), "remedies": list(self.remedies), "verdict": self.verdict}
 
     def __repr__(self) -> str:
         return "\n".join([f"Plan of {self.name}", *(f"{name:<22} {value}" for name, value in self._get_facts())])
 
     def _get_facts(self) -> list[tuple[str, object]]:
-        executor = f"{self.n_workers} worker(s)" if self.n_workers else f"{self.n_threads} threads of this process"
         process_label = "a worker" if self.n_workers else "this process"
         limit = f"of {format_bytes(self.memory_limit)}" if self.memory_limit else "no limit"
         facts: list[tuple[str, object]] = [
@@ -160,15 +144,5 @@ class RunPlan:
             ("tasks of a pass", f"{self.n_tasks:,}"),
             ("bytes read in a pass", "unknown" if self.bytes_read is None else format_bytes(self.bytes_read)),
             (f"memory of {process_label}", f"{format_bytes(self.worker_memory)} ({limit})"),
-            ("time of a pass", _format_estimate(self.pass_seconds, executor)),
-            ("time", _format_estimate(self.seconds, executor)),
         ]
         return [(name, value) for name, value in facts if value]
-
-
-def _format_estimate(seconds: float | None, executor: str) -> str:
-    """Return an approximate time as text, in s, min or h."""
-    if seconds is None:
-        return "unknown"
-    unit, name = (1, "s") if seconds < 100 else (60, "min") if seconds < 6000 else (3600, "h")
-    return f"roughly {seconds / unit:.2g} {name} on {executor}"

@@ -160,7 +160,7 @@ def summarize(
             arrays, summarize_block, fan_in, name, is_local, cache, damaged, blocks, finish
         )
         try:
-            with _pass_context(context, result.dask, pass_info, pass_memory, is_local=is_local) as compute_options:
+            with _pass_context(context, pass_info, pass_memory, is_local=is_local) as compute_options:
                 (summary,) = dask.compute(result, **compute_options)
         except CheckpointError as error:
             message, path = error.args
@@ -295,7 +295,7 @@ def collect_rows(X: "Rows | da.Array") -> Any:
     n_rows, n_bytes = count_rows([X]), count_bytes([X])
     name = get_pass_name(str(X.name)) or str(X.name).rpartition("-")[0]
     pass_info = PassStarted(uuid4().hex, name, str(X.name), X.numblocks[0], n_rows=n_rows, n_bytes=n_bytes)
-    with _pass_context(current_context(), X.dask, pass_info) as compute_options:
+    with _pass_context(current_context(), pass_info) as compute_options:
         return dask.compute(X, **compute_options)[0]
 
 
@@ -324,7 +324,7 @@ def run_tasks(
     graph = HighLevelGraph.from_collections(label, _add_guards((), layer))
     pass_info = PassStarted(run, name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
     results = [Delayed(key, graph, layer=label) for key in keys]
-    with _pass_context(current_context(), graph, pass_info) as compute_options:
+    with _pass_context(current_context(), pass_info) as compute_options:
         return list(dask.compute(*results, **options, **compute_options))
 
 
@@ -336,7 +336,6 @@ def _get_client(*, is_local: bool) -> Client | None:
 @contextmanager
 def _pass_context(
     context: RunContext,
-    graph: HighLevelGraph,
     pass_info: PassStarted,
     pass_memory: PassMemory | None = None,
     *,
@@ -346,7 +345,7 @@ def _pass_context(
     client, fit, is_pass = _get_client(is_local=is_local), context.fit, pass_memory is not None
     if context.dry_run and fit is not None and fit.is_counted(is_pass=is_pass):
         # `dspectral.plan` runs a fit up to this exception.
-        raise StopAtFirstPass(pass_info, pass_memory, graph)
+        raise StopAtFirstPass(pass_info, pass_memory)
     if pass_memory is not None:
         check_memory(pass_memory, client, pass_info.name)
     if client is not None and client.status == "running":

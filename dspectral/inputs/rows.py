@@ -217,7 +217,7 @@ class RunPlanMixin:
         memory_limit: str | float | None = None,
         **fit_params: Any,
     ) -> RunPlan:
-        """Return the run plan of ``fit(X, y)``: passes, tasks, bytes, memory and approximate time.
+        """Return the run plan of ``fit(X, y)``: passes, tasks, bytes and memory.
 
         Parameters
         ----------

@@ -157,7 +157,7 @@ def _write_blocks(writer: StoreWriter, parts: list[da.Array], *, signed: bool, i
     )
     if is_dry_run():
         expect_passes(1)
-        raise StopAtFirstPass(PassStarted("", "write-block", str(written.name), n_blocks), None, written.dask)
+        raise StopAtFirstPass(PassStarted("", "write-block", str(written.name), n_blocks), None)
     tasks = [row[0] for row, info in zip(written.to_delayed(), existing_blocks, strict=True) if info is None]
     with thread_pool_options(force=in_memory) as threads:
         new_infos = iter(dask.compute(*tasks, **threads))

@@ -99,7 +99,7 @@ _CONTEXT: ContextVar[RunContext] = ContextVar("context", default=RunContext())  
 
 
 class StopAtFirstPass(Exception):  # noqa: N818  no error: it ends a dry run
-    """Ends a dry run at its first pass. Arguments: the pass, its memory, its graph."""
+    """Ends a dry run at its first pass. Arguments: the pass and its memory."""
 
 
 def current_context() -> RunContext:

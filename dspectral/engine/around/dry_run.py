@@ -1,18 +1,13 @@
-"""Dry run of a fit or a build: estimates from its first pass and the time of one block."""
+"""Run plans: the number of passes, and the memory check of the first one, without reading a block."""
 
 import errno
 import inspect
-import math
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from copy import deepcopy
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dask.delayed import Delayed
-
 from dspectral.configuration import parse_size
-from dspectral.engine.around.callbacks import PassStarted
 from dspectral.engine.around.context import Fit, ProcessMemory, StopAtFirstPass, current_client, override_context
 from dspectral.engine.around.memory import (
     LIBRARY_BYTES,
@@ -23,13 +18,10 @@ from dspectral.engine.around.memory import (
     get_process_memory,
 )
 from dspectral.engine.blocks import wrap_disk_array
-from dspectral.engine.summary import MemoryEstimate, get_nbytes
-from dspectral.linalg.blas import blas_in_one_thread
+from dspectral.engine.summary import MemoryEstimate
 from dspectral.run_plan import RunPlan
 from dspectral.types import get_anndata_matrix, is_anndata, is_backed
 
-MAX_TIMED_BYTES = 256 << 20
-"""Maximum bytes of a block that is timed."""
 BYTES_PER_TEXT_BYTE = 5
 """Memory of a task for each byte of its text."""
 
@@ -56,18 +48,18 @@ def plan(
         try:
             raw(*values, **keywords)
         except StopAtFirstPass as stop:
-            work, pass_memory, graph = stop.args
+            work, pass_memory = stop.args
         except (MemoryError, OSError) as error:  # not even one column of a factor fits
-            return RunPlan(name, "", None, 0, 0, None, *memory, None, *_get_refusal(name, error))
+            if isinstance(error, OSError) and error.errno not in (errno.ENOMEM, errno.ENOSPC):
+                raise
+            remedies = error.remedies if isinstance(error, InsufficientMemoryError) else ()
+            refusal = str(error) if remedies else f"{name} does not fit in memory: {error}"
+            return RunPlan(name, "", None, 0, 0, None, *memory, refusal, remedies)
         else:
-            return RunPlan(name, "", 0, 0, 0, 0, *memory, 0.0)
+            return RunPlan(name, "", 0, 0, 0, 0, *memory)
         text_bytes = BYTES_PER_TEXT_BYTE * (work.n_bytes or 0) // work.n_blocks
         pass_memory = pass_memory or PassMemory(MemoryEstimate(0, 0), text_bytes, 0, work.n_blocks)
-        shortage: MemoryError | OSError | None = find_memory_error(pass_memory, memory, work.name)
-        seconds = None
-        if shortage is None and text_bytes < BYTES_PER_TEXT_BYTE * MAX_TIMED_BYTES:
-            pass_memory, seconds, shortage = _measure_first_block(work, pass_memory, graph)
-    n_at_once = max(1, memory.n_workers) * memory.n_threads
+        shortage = find_memory_error(pass_memory, memory, work.name)
     return RunPlan(
         name,
         work.name,
@@ -76,8 +68,7 @@ def plan(
         work.n_blocks + work.n_merges,
         _get_disk_bytes(values) if work.n_bytes is None else work.n_bytes,
         *memory._replace(bytes_in_use=pass_memory.get_process_bytes(memory)),
-        None if seconds is None else seconds * math.ceil(work.n_blocks / n_at_once),
-        *(("", ()) if shortage is None else _get_refusal(name, shortage)),
+        *(("", ()) if shortage is None else (str(shortage), shortage.remedies)),
     )
 
 
@@ -98,42 +89,3 @@ def _get_disk_bytes(values: Iterable[Any]) -> int | None:
     """Return the bytes of sparse matrices of AnnData on disk among the arguments, or None."""
     parts = [X.group[name] for X in values if is_backed(X) for name in ("data", "indices", "indptr")]
     return sum(part.size * part.dtype.itemsize for part in parts) or None
-
-
-def _get_refusal(name: str, error: MemoryError | OSError) -> tuple[str, tuple[str, ...]]:
-    """Return the message and remedies of an error about full memory or disk; raise other errors again."""
-    if isinstance(error, OSError) and error.errno not in (errno.ENOMEM, errno.ENOSPC):
-        raise error
-    if isinstance(error, InsufficientMemoryError):
-        return str(error), error.remedies
-    return f"{name} does not fit in memory: {error}", ()
-
-
-def _measure_first_block(
-    work: PassStarted, pass_memory: PassMemory, graph: Mapping[Any, Any]
-) -> tuple[PassMemory, float | None, MemoryError | OSError | None]:
-    """Return the memory estimate raised to the size of a first result, its time, and an error of its task."""
-    estimate = pass_memory.estimate
-    if pass_memory.blocks + estimate.work >= get_local_memory_limit():
-        return pass_memory, None, None
-    try:
-        result, seconds = _time_first_block(graph, work.block_group, work.n_blocks)
-    except (MemoryError, OSError) as error:
-        return pass_memory, None, error
-    n_bytes = get_nbytes(result)
-    estimate = MemoryEstimate(max(estimate.summary, n_bytes), max(estimate.work, n_bytes))
-    return pass_memory._replace(estimate=estimate), seconds, None
-
-
-def _time_first_block(graph: Mapping[Any, Any], group: str, n_blocks: int) -> tuple[Any, float]:
-    """Return the result and time of the first block of a pass, after a warm-up with the last block."""
-    nodes = dict(graph)
-    for number in (n_blocks - 1, 0) if n_blocks > 1 else (0,):
-        key = (group, number, 0) if (group, number, 0) in nodes else (group, number)
-        start = time.perf_counter()
-        with blas_in_one_thread():
-            result = Delayed(key, nodes).compute(scheduler="sync")
-        seconds = time.perf_counter() - start
-        if seconds > 2.0:  # the warm-up is a small part of it
-            break
-    return result, seconds
