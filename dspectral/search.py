@@ -15,7 +15,7 @@ from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.topics.estimator import Topics
 from dspectral.parameters import check_integer, check_real
 from dspectral.store.blocks import IDS, TEXTS
-from dspectral.store.columns import check_columns
+from dspectral.store.columns import check_columns, weigh_rows
 from dspectral.store.coordinates import Coordinates, write_rows
 from dspectral.store.rows import CountMatrix
 from dspectral.text.weighting import Weighting, inverse_document_frequency
@@ -376,5 +376,5 @@ def _compute_points(model: Any, rows: Any, X: Any) -> Any:
         if isinstance(X, CountMatrix):
             X = X.weighted(weighting)
         elif np.all((values := X.data[: X.nnz]) == np.round(values)):  # counts; weighted rows are not whole numbers
-            X = weighting.apply(X)
+            X = weigh_rows(X, weighting, n_columns=X.shape[1], dtype=X.dtype)
     return transform(X)

@@ -245,16 +245,14 @@ def set_block_nbytes(array: da.Array, n_bytes: Sequence[int] | None) -> da.Array
 
 
 def annotate(array: da.Array, key: str, value: object) -> da.Array:
-    """Annotate a Dask array; arrays computed from it do not inherit the annotation."""
-    layer = array.dask.layers[array.name]
-    layer.collection_annotations = {**(layer.collection_annotations or {}), key: value}
+    """Set an attribute of a Dask array; arrays computed from it do not inherit the attribute."""
+    vars(array)[key] = value
     return array
 
 
 def get_annotation(array: da.Array, key: str) -> Any:
-    """Return an annotation of a Dask array, or None."""
-    layer = getattr(array.dask, "layers", {}).get(array.name)
-    return (getattr(layer, "collection_annotations", None) or {}).get(key)
+    """Return an attribute that :func:`annotate` has set, or None."""
+    return vars(array).get(key)
 
 
 def get_block_nbytes(array: da.Array) -> list[int] | None:

@@ -17,11 +17,10 @@ from dspectral.linalg.block_sums import check_finite_rows, is_dense, iter_dense_
 from dspectral.run_plan import RunPlan
 from dspectral.store.columns import (
     FRAME,
-    Columns,
-    check_columns,
+    check_fitted_rows,
     columns_from_names,
     get_columns,
-    get_weightings,
+    get_weighting,
     set_fitted_columns,
 )
 from dspectral.types import Doubles, FloatArray, Rows, RowsLike, check_container, is_sparse, unwrap_xarray
@@ -60,21 +59,26 @@ def frame_to_rows(X: Any) -> Any:
 def validate_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     """Validate rows, shape (n_rows, n_columns), in memory or lazy; lazy ones are not read.
 
-    With ``reset``, as in ``fit``, the number of columns, their names and the weighting are stored, else compared.
-    Float32 is kept, other types become float64.
+    With ``reset``, as in ``fit``, the number of columns is stored, with the names of data frames and the columns and
+    weighting of lazy rows; else they are compared. Float32 is kept, other types become float64.
     """
-    _check_weighting(estimator, X, reset=reset)
-    if engine.is_lazy(X):
-        return _validate_lazy(estimator, X, get_columns(X), reset=reset)
-    if is_dask_frame(X):
-        names = list(X.columns)  # type: ignore[union-attr]
-        columns = columns_from_names(FRAME, names) if all(isinstance(name, str) for name in names) else None
-        return _validate_lazy(estimator, frame_to_rows(X), columns, reset=reset)
+    columns, weighting = get_columns(X), get_weighting(X)
+    are_counts = hasattr(type(X), "counts") or columns is not None
+    if is_dask_frame(X) and all(isinstance(name, str) for name in X.columns):  # type: ignore[union-attr]
+        columns = columns_from_names(FRAME, X.columns)  # type: ignore[union-attr]
+    has_names = hasattr(X, "columns") and not is_dask_frame(X)  # which scikit-learn compares
+    if not (reset or has_names):
+        check_fitted_rows(estimator, columns, weighting, are_counts=are_counts)
+    if engine.is_lazy(X) or is_dask_frame(X):
+        rows = _validate_lazy(estimator, frame_to_rows(X), reset=reset)
+        if reset:
+            set_fitted_columns(estimator, columns, weighting)
+        return rows
     X = unwrap_xarray(X)
     check_container(X)
     check_lossless(X)
     kinds = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-    if reset or hasattr(X, "columns") or not hasattr(estimator, "column_identity_"):
+    if reset or has_names:
         try:
             rows = validate_data(estimator, X, reset=reset, **kinds)
         except (TypeError, ValueError) as error:
@@ -84,10 +88,10 @@ def validate_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
                     f"X.fillna(0) ({error!s:.200})"
                 ) from error
             raise
-    else:  # avoids scikit-learn's warning about missing feature names
+    else:
         rows = check_array(X, estimator=estimator, input_name="X", **kinds)
         _check_width(estimator, rows.shape[1])
-    if reset:
+    if reset:  # slices of rows in memory lose names, so that only data frames have them in a fit
         set_fitted_columns(estimator, None)
     return sparse_products.to_canonical_csr(rows) if is_sparse(rows) else rows
 
@@ -113,7 +117,7 @@ def check_lossless(X: object) -> None:
         raise ValueError("X is a masked array, but entries must not be missing: fill them first")
 
 
-def _validate_lazy(estimator: BaseEstimator, X: RowsLike, columns: Columns | None, *, reset: bool) -> Any:
+def _validate_lazy(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     array = engine.as_dask_rows(X)
     _refuse_kind(array.dtype)
     name, (n_rows, n_columns) = type(estimator).__name__, array.shape
@@ -126,9 +130,7 @@ def _validate_lazy(estimator: BaseEstimator, X: RowsLike, columns: Columns | Non
         estimator.n_features_in_ = n_columns
         if hasattr(estimator, "feature_names_in_"):  # from an earlier fit on a DataFrame
             del estimator.feature_names_in_
-        set_fitted_columns(estimator, columns)
     else:
-        check_columns(estimator, columns)
         _check_width(estimator, n_columns)
     if array.dtype in (np.float32, np.float64):
         return array
@@ -159,33 +161,6 @@ def _refuse_kind(dtype: np.dtype[Any]) -> None:
 def get_row_dtype(dtype: DTypeLike) -> type[np.float32 | np.float64]:
     """Return the precision of results for rows: float32 for float32, else float64."""
     return np.float32 if dtype == np.float32 else np.float64
-
-
-def _check_weighting(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> None:
-    """Store the digest of the rows' weighting, or compare it with the stored one."""
-    digests, name = get_weightings(X) if engine.is_lazy(X) else set(), type(estimator).__name__
-    if len(digests) > 1:
-        raise ValueError(f"X has rows of {len(digests)} weightings, but must have one: use {_WEIGHTING_HINT}")
-    digest = next(iter(digests), None)
-    # Only estimators fitted on weighted rows have a digest; a refit on counts removes it.
-    if reset:
-        vars(estimator).pop("weighting_", None)
-        if digest is not None:
-            estimator.weighting_ = digest
-        return
-    fitted_digest = getattr(estimator, "weighting_", None)
-    if fitted_digest is None or digest == fitted_digest:
-        return
-    if digest is not None:
-        raise ValueError(f"X has another weighting than the rows in the fit of {name}: use {_WEIGHTING_HINT}")
-    if hasattr(X, "counts"):
-        raise ValueError(f"{name} was fitted on weighted rows, but X is a store of counts: use {_WEIGHTING_HINT}")
-
-
-_WEIGHTING_HINT = (
-    "X.weighted(TfidfWeighting().fit(store)) with the store of the fit, or put TfidfWeighting() before the "
-    "estimator in a Pipeline"
-)
 
 
 @np.errstate(under="ignore")

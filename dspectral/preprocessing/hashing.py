@@ -13,7 +13,7 @@ from dspectral.inputs.rows import RunPlanMixin, SparseOutput
 from dspectral.parameters import check_integer, reject_foreign_arguments
 from dspectral.preprocessing.analyzers import TOKEN_PATTERN, Accents, Analysis, Unit
 from dspectral.registry import register_class
-from dspectral.store.columns import annotate_columns, columns_from_hashing
+from dspectral.store.columns import columns_from_hashing, set_columns
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.store.from_text.texts import Texts as GivenTexts
 from dspectral.store.from_text.texts import as_partitions, hash_partitions
@@ -221,12 +221,13 @@ class NgramHashing(RunPlanMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, 
         if (partitions := as_partitions(column)) is not None:
             hash_block = partial(hash_documents, settings=settings)
             hashed = hash_partitions(partitions, hash_block, settings.n_features)
-            return annotate_columns(hashed, columns_from_hashing(settings))
+            return set_columns(hashed, columns_from_hashing(settings))
         blocks = [hash_documents(documents, settings) for documents in pack_texts(column)]
         if not blocks:
             return sparse.csr_array((0, settings.n_features), dtype="float32")
         # vstack would copy a single block.
-        return blocks[0] if len(blocks) == 1 else sparse.csr_array(sparse.vstack(blocks, format="csr"))
+        rows = blocks[0] if len(blocks) == 1 else sparse.csr_array(sparse.vstack(blocks, format="csr"))
+        return set_columns(rows, columns_from_hashing(settings))
 
     def kept_terms(self, X: Texts | TextFiles | CountMatrix, *, n_terms: int = 100_000) -> KeptTerms:
         """Return the most frequent n-grams of texts with their columns, to name the columns.

@@ -7,14 +7,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.engine import expect_passes, is_lazy, map_rows, summarize, tracked_fit
+from dspectral.engine import expect_passes, map_rows, summarize, tracked_fit
 from dspectral.inputs.rows import RunPlanMixin, SparseOutput, validate_rows
 from dspectral.parameters import check_flag, check_option, reject_foreign_arguments
 from dspectral.registry import register_class
 from dspectral.store.columns import (
-    annotate_columns,
     count_document_frequencies,
-    get_weightings,
+    get_weighting,
+    set_columns,
     to_csr_counts,
     weigh_rows,
 )
@@ -193,7 +193,7 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
         # Rows of a store were checked when they were written; other rows are converted to finite CSR first.
         rows = map_rows(rows, to_csr_counts, n_columns=rows.shape[1], dtype=dtype, sparse_output=True, name="check")
         weighted = weigh_rows(rows, weighting, n_columns=rows.shape[1], dtype=dtype)
-        return annotate_columns(weighted, X) if is_lazy(X) else weighted
+        return set_columns(weighted, X)
 
     @property
     def weighting(self) -> Weighting:
@@ -232,7 +232,7 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
         """Validate counts; raise an error for texts and for weighted rows."""
         if isinstance(X, list | tuple) and len(X) and isinstance(X[0], str | bytes):
             raise TypeError("X has texts, but must have counts: put NgramHashing() before TfidfWeighting()")
-        if is_lazy(X) and get_weightings(X):
+        if get_weighting(X):
             raise ValueError("X is weighted already, but TfidfWeighting needs counts: pass the store itself")
         return validate_rows(self, X, reset=reset)
 

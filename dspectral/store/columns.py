@@ -1,6 +1,7 @@
 """Identity of columns and weighting of rows, which models compare with those of their fit."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+from warnings import warn
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,20 +14,18 @@ from dspectral.text.hashing import HashingSettings
 from dspectral.text.weighting import DocumentFrequencies, HasWeighting, Weighting
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
-COLUMNS = "column_identity"
-"""Attribute of stores and annotation of Dask arrays: their columns, or the store that has them."""
+T = TypeVar("T")
 VARIABLES, TERMS, FRAME = "variables of an AnnData file", "terms of a vocabulary", "columns of a DataFrame"
 _REMEDIES = {
-    VARIABLES: "open_store(path, align=model) reads the variables of a file in the order of the model, and in memory "
-    "adata[:, model.feature_names_in_] has it",
-    TERMS: "pass rows of a store with the same terms, or texts counted by store.count of the store that was fitted on",
+    VARIABLES: "open_store(path, align=model) reads the variables of a file in the order of the model",
+    TERMS: "pass rows of a store with the same terms, or texts counted by store.count of the store of the fit",
     FRAME: "X[list(model.feature_names_in_)] has the columns of the fit",
 }
 """Advice for each kind of columns: how to get rows with the columns of a model."""
-COLUMN_PRESERVING_LAYERS = ("astype-", "rechunk-merge-", "rechunk-split-")
-"""Prefixes of Dask layers that keep the columns of their inputs."""
-SELECTING_LAYERS = ("blocks-", "concatenate-", "getitem-")
-"""Prefixes of Dask layers that select or concatenate rows or columns."""
+_SOURCE, _DIGEST = "column_source", "weighting_digest"
+"""Attributes of arrays that this package returns: their columns, or the store that has them; and their weighting."""
+WEIGHTING_KEY = "weighting"
+"""Entry of a store's provenance: the digest of the weighting of its rows."""
 
 
 class Columns(NamedTuple):
@@ -54,60 +53,24 @@ def columns_from_hashing(hashing: HashingSettings | None) -> Columns | None:
     return None if hashing is None else Columns("hashed n-grams", hashing=hashing)
 
 
-def annotate_columns(array: object, source: object) -> Any:
-    """Annotate a Dask array with its columns, or with an array or store that has the same columns."""
-    return engine.annotate(array, COLUMNS, source)
+def set_columns(array: T, source: object) -> T:
+    """Give a Dask or SciPy array the columns of a source: a store, another such array, or an identity."""
+    is_source = isinstance(source, Columns) or hasattr(type(source), "counts")
+    vars(array)[_SOURCE] = source if is_source else getattr(source, _SOURCE, None)
+    return array
 
 
 def get_columns(X: Any) -> Columns | None:
-    """Return the columns of a store or Dask array; None if they are unknown."""
-    if not hasattr(X, "dask"):
-        columns: Columns | None = getattr(X, COLUMNS, None) if hasattr(X, "counts") else None
-    else:
-        columns = _get_layer_columns(X.dask, X.name) if hasattr(X.dask, "layers") else None
-        columns = columns if columns is not None and columns.n_columns == X.shape[1] else None
-    return columns
+    """Return the columns of a store, or of an array from :func:`set_columns`; None if they are unknown."""
+    source = getattr(X, "__dict__", {}).get(_SOURCE, X)
+    columns = source if isinstance(source, Columns) else getattr(source, "column_identity", None)
+    return columns if isinstance(columns, Columns) else None
 
 
-def _get_layer_columns(graph: Any, name: str) -> Columns | None:
-    """Return the columns of a layer, from its annotation or from the layers that it depends on."""
-    annotate = (getattr(graph.layers.get(name), "collection_annotations", None) or {}).get(COLUMNS)
-    if annotate is not None:
-        return annotate if isinstance(annotate, Columns) else get_columns(annotate)
-    if not name.startswith(COLUMN_PRESERVING_LAYERS) and not (
-        name.startswith(SELECTING_LAYERS) and _selects_whole_rows(graph.layers[name])
-    ):
-        return None
-    inputs = [_get_layer_columns(graph, dependency) for dependency in graph.dependencies[name]]
-    input_columns = [columns for columns in inputs if columns is not None]
-    for other in input_columns[1:]:
-        if difference := _describe_difference(input_columns[0], other):
-            raise ValueError(
-                f"X concatenates rows with different columns ({difference[0]} in some rows, {difference[1]} in "
-                "others): pass rows of the same columns"
-            )
-    return input_columns[0] if inputs and len(input_columns) == len(inputs) else None
-
-
-def _selects_whole_rows(layer: Any) -> bool:
-    """Report whether a Dask layer selects or concatenates whole rows; False for unknown task types."""
-
-    def resolve(argument: Any) -> Any:
-        argument = layer.get(argument.key, argument) if hasattr(argument, "key") else argument
-        return getattr(argument, "value", argument)
-
-    for key, task in layer.items():
-        name = getattr(getattr(task, "func", None), "__name__", None)
-        block = getattr(task, "target", task)
-        match name, [resolve(part) for part in getattr(task, "args", ())]:
-            case ("getitem", [_, (_, slice() as columns)]) | ("_getitem", [_, (_, (_, slice() as columns))]):
-                if columns != slice(None):
-                    return False
-            case "concatenate_arrays", [_, _, 0]:
-                pass
-            case _ if not (hasattr(task, "value") or (isinstance(block, tuple) and block[-1] == key[-1])):
-                return False
-    return True
+def get_weighting(X: Any) -> str | None:
+    """Return the digest of the weighting of a store, or of an array from :func:`weigh_rows`; None if it is unknown."""
+    digest: str | None = getattr(X, "__dict__", {}).get(_DIGEST) or getattr(X, "provenance", {}).get(WEIGHTING_KEY)
+    return digest
 
 
 def get_fitted_columns(model: object) -> Columns | None:
@@ -118,9 +81,12 @@ def get_fitted_columns(model: object) -> Columns | None:
     return None if names is None else Columns(identity, names)
 
 
-def set_fitted_columns(model: Any, columns: Columns | None) -> None:
-    """Set ``feature_names_in_`` and ``column_identity_`` of a model to the columns of its fit."""
-    vars(model).pop("column_identity_", None)
+def set_fitted_columns(model: Any, columns: Columns | None, weighting: str | None = None) -> None:
+    """Set ``feature_names_in_``, ``column_identity_`` and ``weighting_`` of a model to those of its fit."""
+    for name in ("column_identity_", "weighting_"):
+        vars(model).pop(name, None)
+    if weighting is not None:
+        model.weighting_ = weighting
     if columns is None:
         return
     if columns.names is not None:
@@ -131,23 +97,36 @@ def set_fitted_columns(model: Any, columns: Columns | None) -> None:
 
 def check_columns(owner: object, columns: Columns | None, rows_label: str = "X") -> None:
     """Raise ValueError if columns differ from those of a model or store; unknown columns are accepted."""
-    if columns is None:
-        return
     owner_columns, name = get_columns(owner) or get_fitted_columns(owner), type(owner).__name__
-    if owner_columns is None or (difference := _describe_difference(columns, owner_columns)) is None:
+    if columns is None or owner_columns is None:
         return
-    remedy = _REMEDIES.get(columns.kind, "pass rows of the same columns")
-    if owner_columns.hashing is not None:
-        remedy = f"build the store with hashing=NgramHashing(...) and the settings of {name}"
-    elif columns.names is not None and owner_columns.names is not None:
-        names = set(columns.names)
-        missing = [column for column in owner_columns.names if column not in names]
-        if missing:
-            remedy = f"{len(missing)} column(s) of {name} are not in {rows_label}, {missing[0]!r} comes first: {remedy}"
-    raise ValueError(
-        f"the columns of {rows_label} differ from those of {name}: {difference[0]} in {rows_label}, but "
-        f"{difference[1]} in {name}; {remedy}"
-    )
+    if (difference := _describe_difference(columns, owner_columns)) is not None:
+        remedy = _REMEDIES.get(columns.kind, "pass rows of the same columns")
+        if owner_columns.hashing is not None:
+            remedy = f"build the store with hashing=NgramHashing(...) and the settings of {name}"
+        raise ValueError(
+            f"the columns of {rows_label} differ from those of {name}: {difference[0]} in {rows_label}, but "
+            f"{difference[1]} in {name}; {remedy}"
+        )
+
+
+def check_fitted_rows(model: object, columns: Columns | None, weighting: str | None, *, are_counts: bool) -> None:
+    """Raise ValueError if columns or weighting differ from those of a fit; warn once if one of them is unknown."""
+    check_columns(model, columns)
+    name, fitted, fitted_weighting = type(model).__name__, get_fitted_columns(model), getattr(model, "weighting_", None)
+    if fitted_weighting is not None and weighting != fitted_weighting and (weighting is not None or are_counts):
+        rows = "counts" if weighting is None else "rows of another weighting"
+        raise ValueError(
+            f"{name} was fitted on weighted rows, but X has {rows}: use X.weighted(TfidfWeighting().fit(store)) with "
+            "the store of the fit, or put TfidfWeighting() before the estimator in a Pipeline"
+        )
+    lost = "; rows have them as they come from a store, and lose them in dask.persist and in arithmetic"
+    if columns is None and fitted is not None:  # the words of scikit-learn
+        warn(f"X does not have valid feature names, but {name} was fitted with feature names{lost}", stacklevel=4)
+    elif columns is not None and columns.names is not None and fitted is None:
+        warn(f"X has feature names, but {name} was fitted without feature names", stacklevel=4)
+    elif fitted_weighting is not None and weighting is None:
+        warn(f"X has no record of its weighting, but {name} was fitted on weighted rows", stacklevel=4)
 
 
 def _describe_difference(a: Columns, b: Columns) -> tuple[str, str] | None:
@@ -160,35 +139,18 @@ def _describe_difference(a: Columns, b: Columns) -> tuple[str, str] | None:
         return f"they are {a.kind}", f"they are {b.kind}"
     if a.names is b.names:
         return None
-    n = min(len(a.names), len(b.names))
-    different_columns = np.flatnonzero(a.names[:n] != b.names[:n])
-    if len(different_columns):
+    n, m = len(a.names), len(b.names)
+    if len(different_columns := np.flatnonzero(a.names[: min(n, m)] != b.names[: min(n, m)])):
         i = different_columns[0]
         return f"column {i} is {a.names[i]!r}", f"{b.names[i]!r}"
-    return None if len(a.names) == len(b.names) else (f"there are {len(a.names)}", f"there are {len(b.names)}")
-
-
-_WEIGH_PREFIX = "weigh-block-"
-"""Prefix of the layer name of weighted rows; the digest of the weighting follows."""
-WEIGHTING_KEY = "weighting"
-"""Entry of a store's provenance: the digest of the weighting of its rows."""
+    return None if n == m else (f"there are {n}", f"there are {m}")
 
 
 def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTypeLike = np.float32) -> Any:
     """Apply a weighting to CSR rows. Shapes: `X` (n, d); returns (n, n_columns)."""
-    name = f"{_WEIGH_PREFIX}{weighting.digest}"  # Dask's dashboard shows the group "weigh-block"
-    rows = engine.map_rows(X, weighting.apply, n_columns=n_columns, dtype=dtype, sparse_output=True, name=name)
-    keeps_columns = engine.is_lazy(rows) and weighting.columns is None
-    return annotate_columns(rows, X) if keeps_columns else rows
-
-
-def get_weightings(X: RowsLike) -> set[str]:
-    """Return the digests of all weightings that were applied to rows."""
-    stored = getattr(X, "provenance", {}).get(WEIGHTING_KEY)
-    array = getattr(X, "counts", X)
-    layers = map(str, getattr(getattr(array, "dask", None), "layers", {}))
-    passes = [pass_name for pass_name in map(engine.get_pass_name, layers) if pass_name.startswith(_WEIGH_PREFIX)]
-    return {pass_name.removeprefix(_WEIGH_PREFIX) for pass_name in passes} | ({stored} if stored else set())
+    rows = engine.map_rows(X, weighting.apply, n_columns=n_columns, dtype=dtype, sparse_output=True, name="weigh")
+    vars(rows)[_DIGEST] = weighting.digest
+    return set_columns(rows, X) if weighting.columns is None else rows
 
 
 def as_weighting(weighting: Weighting | HasWeighting, n_columns: int) -> Weighting:

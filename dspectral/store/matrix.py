@@ -20,7 +20,7 @@ from dspectral.linalg.block_sums import check_indicator
 from dspectral.parameters import check_size
 from dspectral.store.arrays import compute_digest
 from dspectral.store.blocks import BlockInfo, find_block, to_stored_dtype, write_block
-from dspectral.store.columns import WEIGHTING_KEY, check_columns, get_columns, get_weightings
+from dspectral.store.columns import WEIGHTING_KEY, check_columns, get_columns, get_weighting
 from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.location import Location
 from dspectral.store.writer import StoreWriter, finish_store, open_writer, thread_pool_options
@@ -102,8 +102,8 @@ def write_counts(
     # The manifest stores block sizes run-length encoded.
     cuts = [[size, len(list(run))] for size, run in groupby(rows.chunks[0])]
     settings = {"matrix": {"shape": [n_rows, n_columns], "cuts": cuts}, "signed": signed, **(provenance or {})}
-    if weightings := get_weightings(X):
-        settings[WEIGHTING_KEY] = " ".join(sorted(weightings))
+    if weighting := get_weighting(X):
+        settings[WEIGHTING_KEY] = weighting
     parts = [rows]
     if labels is not None:
         parts.append(align_labels(rows, labels))

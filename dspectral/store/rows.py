@@ -26,10 +26,10 @@ from dspectral.store.anndata_files import as_anndata
 from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.columns import (
     Columns,
-    annotate_columns,
     as_weighting,
     check_columns,
     columns_from_hashing,
+    set_columns,
     weigh_rows,
 )
 from dspectral.store.vocabulary import Vocabulary
@@ -88,7 +88,7 @@ class CountMatrix(ABC):
         reader = self.block_reader
         shape = self.block_rows, self.shape[1]
         rows = dask_array_from_blocks(reader.read, reader.items, *shape, reader.n_bytes, dtype=self.dtype)
-        return annotate_columns(annotate(rows, STORE_ANNOTATION, self), self)
+        return set_columns(annotate(rows, STORE_ANNOTATION, self), self)
 
     @property
     @abstractmethod
@@ -182,13 +182,13 @@ class CountMatrix(ABC):
         """
         documents = next(pack_texts(texts, block_bytes=sys.maxsize), Documents.from_strings([]))
         if self.hashing is not None:
-            return hash_documents(documents, self.hashing)
+            return set_columns(hash_documents(documents, self.hashing), self)
         vocabulary, settings = self.vocabulary, getattr(self, "provenance", {}).get("vocabulary")
         if vocabulary is None or not settings:
             raise ValueError(f"{self!r} has neither hashing settings nor a vocabulary: pass counts instead of texts")
         index = TermIndex.from_terms(vocabulary.documents)
         tokenization = tuple(settings["ngram_range"]), settings["lowercase"], settings.get("tokenizer")
-        return encode_documents(documents, index, *tokenization, settings.get("normalize"))
+        return set_columns(encode_documents(documents, index, *tokenization, settings.get("normalize")), self)
 
     def to_anndata(self, *, lazy: bool = True, weighting: Weighting | HasWeighting | None = None) -> Any:
         """Return the rows as an AnnData object for scanpy and other scverse programs.

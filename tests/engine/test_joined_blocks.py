@@ -20,6 +20,7 @@ from dspectral.engine.around.context import ProcessMemory
 from dspectral.engine.around.memory import estimate_pass_memory, group_blocks
 from dspectral.engine.blocks import (
     BLOCK_BYTES,
+    BLOCK_NBYTES,
     MAX_GROUPED_BLOCKS,
     get_block_nbytes,
     group_blocks_by_size,
@@ -186,7 +187,7 @@ def test_appended_rows_make_only_the_last_run_anew(store, tmp_path, monkeypatch)
 
 def test_joined_blocks_count_in_what_a_pass_needs(store):
     memory, silent = ProcessMemory(2, 1, 1 << 40, 0), store.counts
-    silent.dask.layers[silent.name].collection_annotations = None
+    vars(silent).pop(BLOCK_NBYTES)
     spans = group_blocks_by_size([store.counts], 264_000)
     assert len(spans) == 2
     largest = max(sum(get_block_nbytes(store.counts)[i] for i in span) for span in spans)

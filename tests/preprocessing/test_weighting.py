@@ -22,7 +22,7 @@ from dspectral import (
     save,
     write_counts,
 )
-from dspectral.store.columns import get_weightings
+from dspectral.store.columns import get_weighting
 from dspectral.text.weighting import DocumentFrequencies
 from tests.strategies import n_tasks, zipf_counts
 
@@ -224,7 +224,7 @@ def test_a_store_is_not_read_to_learn_and_is_weighted_as_by_itself(store):
     found = weights.transform(store)
     assert n_tasks(found) == store.n_blocks
     np.testing.assert_array_equal(as_array(found), as_array(store.tfidf()))
-    assert get_weightings(found) == get_weightings(store.tfidf()) == {weights.weighting.digest}
+    assert get_weighting(found) == get_weighting(store.tfidf()) == weights.weighting.digest
     np.testing.assert_array_equal(as_array(store.weighted(weights)), as_array(found))
     np.testing.assert_array_equal(weights.idf_, TfidfWeighting().fit(COUNTS).idf_)
 
@@ -308,7 +308,7 @@ def test_a_weighting_is_known_of_rows_that_dask_has_computed_or_optimized(store,
 
 def test_weighted_rows_in_a_store_are_known_as_such(store, other, tmp_path):
     kept = write_counts(store.tfidf(), str(tmp_path / "kept"))
-    assert get_weightings(kept) == get_weightings(store.tfidf())
+    assert get_weighting(kept) == get_weighting(store.tfidf())
     svd = TruncatedSVD(2).fit(kept)
     assert svd.transform(store.tfidf()).shape == (90, 2)
     with pytest.raises(ValueError, match=r"X.*TruncatedSVD"):

@@ -13,7 +13,7 @@ from dspectral.engine import run_tasks
 from dspectral.parameters import check_size
 from dspectral.paths import expand_path
 from dspectral.store.arrays import compute_digest
-from dspectral.store.columns import annotate_columns, columns_from_hashing
+from dspectral.store.columns import columns_from_hashing, set_columns
 from dspectral.store.from_text.lines import (
     BLOCK_BYTES,
     MAX_DOCUMENT_BYTES,
@@ -155,7 +155,7 @@ class TextFiles:
         read = partial(_hash_block, read_options=self.read_options, hashing=settings)
         sizes = [block.n_documents for block in self.blocks]
         rows = dask_array_from_blocks(read, self.blocks, sizes, settings.n_features)
-        return annotate_columns(rows, columns_from_hashing(settings))
+        return set_columns(rows, columns_from_hashing(settings))
 
     def kept_terms(self, hashing: HashingSettings | HasSettings | None = None, *, n_terms: int = 100_000) -> KeptTerms:
         """Return the most frequent n-grams with their columns, in one pass over the text.
