@@ -97,9 +97,9 @@ def set_fitted_columns(model: Any, columns: Columns | None, weighting: str | Non
 
 def check_columns(owner: object, columns: Columns | None, rows_label: str = "X") -> None:
     """Raise ValueError if columns differ from those of a model or store; unknown columns are accepted."""
-    owner_columns, name = get_columns(owner) or get_fitted_columns(owner), type(owner).__name__
-    if columns is None or owner_columns is None:
+    if columns is None or (owner_columns := get_columns(owner) or get_fitted_columns(owner)) is None:
         return
+    name = type(owner).__name__
     if (difference := _describe_difference(columns, owner_columns)) is not None:
         remedy = _REMEDIES.get(columns.kind, "pass rows of the same columns")
         if owner_columns.hashing is not None:

@@ -48,6 +48,7 @@ def kept_in(kind, X, folder):
 KEPT = ["memory", "float64", "CSR", "dask", "sparse dask", "store", "sparse h5ad", "backed h5ad"]
 
 
+@pytest.mark.filterwarnings("ignore:X ")
 @pytest.mark.parametrize("kind", KEPT)
 @pytest.mark.parametrize(
     ("offset", "width"), [(0.0, 12), pytest.param(1e2, 2060, marks=pytest.mark.slow), (1e5, 12), (1e5, 2060)]

@@ -207,6 +207,7 @@ def digests(path):
 
 
 @pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.filterwarnings("ignore:X ")
 def test_write_embedding_leaves_the_rest_of_a_file_unchanged(path, lazy, monkeypatch):
     before = digests(path)
     rows = open_store(path)
@@ -258,6 +259,7 @@ def test_write_embedding_refuses_what_does_not_fit(path, on_disk, rows, options,
         write_embedding(path if on_disk else made(), **options)
 
 
+@pytest.mark.filterwarnings("ignore:X ")
 def test_write_embedding_refuses_other_and_open_files(store, tmp_path):
     model = TruncatedSVD(3).fit(ROWS)
     for path in (store.location.url, str(tmp_path / "none.zarr")):
