@@ -55,7 +55,7 @@ def ours(texts: list[str], k: int) -> Model:
     """Our topics with their defaults."""
     model = Topics(k, n_top_documents=N_FIRST).fit(texts)
     typical = [[document.row for document in topic] for topic in model.top_documents(N_FIRST)]
-    return Model(model.top_words(N_FIRST), typical, model.transform(texts).argmax(axis=1))
+    return Model(model.top_words(N_FIRST), typical, model.predict(texts))
 
 
 def nmf(texts: list[str], k: int) -> Model:

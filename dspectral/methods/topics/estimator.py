@@ -19,6 +19,7 @@ from dspectral.methods.topics.merging import merge_models
 from dspectral.methods.topics.rotation import (
     CoordinateSample,
     TopicAxes,
+    TopicMixture,
     TopicSums,
     compute_shares,
     find_varimax_rotation,
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 N_PASSES = 5
 """Number of passes of the decomposition."""
-MAX_ROTATED_ROWS = 1 << 15
-"""Maximum number of rows in the sample for the rotation."""
+MAX_ROTATED_ROWS, MAX_MIXTURE_ENTRIES = 1 << 15, 1 << 20
+"""Maximum number of rows in the sample for the rotation, and about of entries in that for the mixture."""
 
 
 class TopDocument(NamedTuple):
@@ -68,6 +69,8 @@ class TopDocument(NamedTuple):
         "rotation_": "r k",
         "components_": "k n_words",
         "topic_shares_": "k",
+        "group_words_": "k n_words",
+        "group_sizes_": "k",
         "document_rows_": "k n",
         "document_cosines_": "k n",
     }
@@ -104,6 +107,10 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         Share of each word in a topic; rows sum to 1.
     topic_shares_ : ndarray of float64, shape (n_topics,)
         Mean share of each topic over the documents, descending after ``fit``.
+    group_words_ : ndarray of float64, shape (n_topics, n_words)
+        Sums of the weighted words of the documents that :meth:`predict` assigns to a topic, by probability.
+    group_sizes_ : ndarray of float64, shape (n_topics,)
+        Numbers of these documents.
     columns_ : ndarray of int64, shape (n_words,)
         Columns of the counts within ``min_df`` and ``max_df``, without stop words.
     words_ : list of str, shape (n_words,), or None
@@ -120,7 +127,10 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
     Notes
     -----
     Two passes more than :class:`TruncatedSVD`: one for the sample of at most 32,768 rows of the rotation, and one for
-    words and documents, with a summary of 8 k (d + 20) bytes. Counts that are not a store need another pass.
+    words and documents, with a summary of 16 k (d + 10) bytes. Counts that are not a store need another pass.
+
+    :meth:`predict` groups documents by a mixture in which each has one topic. Twenty steps of EM on the sample, at most
+    about a million entries, start from the shares of :meth:`transform`.
 
     References
     ----------
@@ -209,10 +219,14 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         n_rows = rows.shape[0]
         numbers = engine.get_row_numbers(rows)
         step = -(-n_rows // MAX_ROTATED_ROWS)
-        take_sample = partial(CoordinateSample.from_block, axes=axes, step=step)
+        n_entries = int(((1 + n_rows) * np.exp(1 - self.idf_) - 1).sum())
+        row_step = max(step, -(-n_entries // MAX_MIXTURE_ENTRIES))
+        take_sample = partial(CoordinateSample.from_block, axes=axes, step=step, row_step=row_step)
         sample = engine.summarize(rows, numbers, summarize_block=take_sample, name="sample")
         axes = axes._replace(rotation=find_varimax_rotation(sample.coordinates / axes.singular_values))
-        summarize_block = partial(TopicSums.from_block, axes=axes, n_nearest=min(n_nearest, n_rows))
+        mixture = TopicMixture.fit(sample.rows, compute_shares(axes.cosines(axes.coordinates(sample.rows))))
+        n_nearest = min(n_nearest, n_rows)
+        summarize_block = partial(TopicSums.from_block, axes=axes, mixture=mixture, n_nearest=n_nearest)
         sums = engine.summarize(rows, numbers, summarize_block=summarize_block, name="topics")
         self._set_topics(axes, sums, n_rows, np.argsort(-sums.share, kind="stable"))
         self.document_texts_ = self._read_top_texts(X if documents is None else documents)
@@ -305,6 +319,7 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         totals = words.sum(axis=1, keepdims=True)
         self.components_ = np.divide(words, totals, out=np.zeros_like(words), where=totals > 0)
         self.topic_shares_ = sums.share[order] / n_rows
+        self.group_words_, self.group_sizes_ = sums.group_words[order], sums.group_sizes[order]
         self.document_rows_, self.document_cosines_ = sums.nearest[order], sums.cosines[order]
         self.n_documents_ = n_rows
 
@@ -335,6 +350,25 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         """
         return self._map_documents(X, _compute_block_shares, "topic-shares", out)
 
+    def predict(self, X: TextsOrCounts) -> Any:
+        """Return the most probable topic of each document given its words, to group documents.
+
+        Parameters
+        ----------
+        X : list of str, store, sparse matrix, Dask array or ndarray
+            Texts or counts, as for :meth:`transform`.
+
+        Returns
+        -------
+        ndarray or Dask array of int64, shape (n_documents,)
+            Numbers of topics, -1 for documents without known words; lazy for lazy counts.
+        """
+        counts = self._as_counts(X)
+        predict = partial(
+            _predict_block, weighting=self.weighting, mixture=TopicMixture(self.group_words_, self.group_sizes_)
+        )
+        return engine.map_rows(counts, predict, n_columns=1, dtype=np.int64, name="predict")[:, 0]
+
     def coordinates(self, X: TextsOrCounts, *, out: str | None = None) -> Any:
         """Return the coordinates of documents along the singular vectors, as :func:`dspectral.nearest` uses them.
 
@@ -353,12 +387,15 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         return self._map_documents(X, _project_block, "coordinates", out)
 
     def _map_documents(self, X: TextsOrCounts, function: Callable[..., FloatArray], name: str, out: str | None) -> Any:
-        check_is_fitted(self)
-        counts = self._count_words(as_documents(X)) if _is_text_column(X) else validate_rows(self, X, reset=False)
+        counts = self._as_counts(X)
         axes = TopicAxes(self.axes_, self.singular_values_, self.rotation_)
         apply_to_block = partial(function, weighting=self.weighting, axes=axes)
         Z = engine.map_rows(counts, apply_to_block, n_columns=len(self.components_), name=name)
         return Z if out is None else write_rows(Z, out)
+
+    def _as_counts(self, X: TextsOrCounts) -> Any:
+        check_is_fitted(self)
+        return self._count_words(as_documents(X)) if _is_text_column(X) else validate_rows(self, X, reset=False)
 
     def top_words(self, n: int = 10) -> list[list[str]]:
         """Return the words that are more frequent in each topic than in all text.
@@ -438,3 +475,8 @@ def _project_block(rows: Rows, *, weighting: Weighting, axes: TopicAxes) -> Floa
 def _compute_block_shares(rows: Rows, *, weighting: Weighting, axes: TopicAxes) -> FloatArray:
     """Return the topic shares of one block of counts, shape (n, k)."""
     return compute_shares(axes.cosines(_project_block(rows, weighting=weighting, axes=axes)))
+
+
+def _predict_block(rows: Rows, *, weighting: Weighting, mixture: TopicMixture) -> Any:
+    """Return the topics of one block of counts, shape (n, 1)."""
+    return mixture.predict(_weigh_block(rows, weighting=weighting))

@@ -40,7 +40,7 @@ class PlacedTopics(NamedTuple):
 
         mass = sums.share[:, None]
         return cls(
-            sums._replace(words=scatter(mass * sums.words)),
+            sums._replace(words=scatter(mass * sums.words), group_words=scatter(sums.group_words)),
             scatter(mass * (axes.rotation.T @ axes.components)),
             scatter(axes.singular_values[:, None] * axes.components),
             scatter((1 + n_rows) * np.exp(1 - idf) - 1),
@@ -55,8 +55,10 @@ class PlacedTopics(NamedTuple):
             out[numbers] = values
             return out
 
-        words, share, cosines, nearest = self.sums
-        sums = TopicSums(scatter(words), scatter(share), scatter(cosines, -2.0), scatter(nearest, -1))
+        empty_values = {"cosines": -2.0, "nearest": -1}
+        sums = TopicSums(**{
+            name: scatter(values, empty_values.get(name, 0.0)) for name, values in self.sums._asdict().items()
+        })  # fmt: skip
         return self._replace(sums=sums, directions=scatter(self.directions))
 
 
@@ -109,7 +111,8 @@ def merge_models(first: Any, second: Any, min_cosine: float) -> Any:
     for model, columns, offset in zip((first, second), positions, (0, first.n_documents_), strict=True):
         rows = np.where(model.document_rows_ < 0, -1, model.document_rows_ + offset)
         shares = model.topic_shares_ * model.n_documents_
-        sums = TopicSums(model.components_, shares, model.document_cosines_, rows)
+        groups = model.group_words_, model.group_sizes_
+        sums = TopicSums(model.components_, shares, model.document_cosines_, rows, *groups)
         axes = TopicAxes(model.axes_, model.singular_values_, model.rotation_)
         n_columns = len(merged.columns_)
         placed.append(PlacedTopics.from_arrays(sums, axes, model.idf_, model.n_documents_, columns, n_columns))

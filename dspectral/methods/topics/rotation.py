@@ -4,6 +4,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import softmax
 
 from dspectral.engine.summary import BlockSize, MemoryEstimate
 from dspectral.linalg import sparse_products
@@ -12,6 +14,8 @@ from dspectral.types import CSRRows, FloatArray
 MIN_GAIN = 1e-6
 """The iteration stops when a step raises the criterion by a smaller share."""
 MAX_STEPS = 200
+N_EM_STEPS, TOPIC_WEIGHT = 20, 0.4
+"""Steps of EM for the mixture, and weight of a topic's own words against those of all text."""
 
 
 def find_varimax_rotation(scores: FloatArray) -> NDArray[np.float64]:
@@ -55,34 +59,89 @@ class TopicAxes(NamedTuple):
 
 
 class CoordinateSample(NamedTuple):
-    """Coordinates of every i-th row, shape (n_sampled, k)."""
+    """Coordinates of every i-th row (n_sampled, k), and every j-th row, sparse."""
 
     coordinates: NDArray[np.float64]
+    rows: CSRRows
 
     @classmethod
-    def from_block(cls, rows: CSRRows, numbers: NDArray[np.int64], *, axes: TopicAxes, step: int) -> Self:
-        """Summarize one block: the rows whose number is a multiple of the step."""
-        selected = np.flatnonzero(numbers[:, 0] % step == 0)
-        return cls(np.asarray(axes.coordinates(rows[selected]), dtype=np.float64))
+    def from_block(
+        cls, rows: CSRRows, numbers: NDArray[np.int64], *, axes: TopicAxes, step: int, row_step: int
+    ) -> Self:
+        """Summarize one block: the rows whose number is a multiple of the steps."""
+        selected, kept = (rows[np.flatnonzero(numbers[:, 0] % each == 0)] for each in (step, row_step))
+        return cls(np.asarray(axes.coordinates(selected), dtype=np.float64), kept)
 
     def merge(self, *others: Self) -> Self:
         """Return the sample of all rows."""
-        return type(self)(np.concatenate([part.coordinates for part in (self, *others)]))
+        coordinates, rows = zip(self, *others, strict=True)
+        return type(self)(np.concatenate(coordinates), sparse.csr_array(sparse.vstack(rows, format="csr")))
+
+
+class TopicMixture(NamedTuple):
+    """Mixture in which each document has one topic.
+
+    Shapes: `words` (k, d): sums of the weighted rows of each topic; `sizes` (k,): numbers of documents.
+    """
+
+    words: NDArray[np.float64]
+    sizes: NDArray[np.float64]
+
+    @classmethod
+    def from_posteriors(cls, rows: CSRRows, posteriors: NDArray[np.float64]) -> Self:
+        """Return the M step. Shapes: `rows` (n, d), `posteriors` (n, k)."""
+        return cls(np.asarray(abs(rows).T @ posteriors).T, posteriors.sum(axis=0))
+
+    @classmethod
+    def fit(cls, rows: CSRRows, posteriors: NDArray[np.float64]) -> Self:
+        """Return the mixture after EM from posteriors (n, k)."""
+        mixture = cls.from_posteriors(rows, posteriors)
+        for _ in range(N_EM_STEPS):
+            mixture = cls.from_posteriors(rows, mixture.posteriors(rows))
+        return mixture
+
+    def posteriors(self, rows: CSRRows) -> NDArray[np.float64]:
+        """Return the probabilities (n, k) of topics given the distinct words of rows; zeros for empty rows."""
+        tiny, mean = np.finfo(np.float64).tiny, self.words.sum(axis=0)
+        mean = (1 - TOPIC_WEIGHT) * mean / max(mean.sum(), tiny) + tiny
+        topics = TOPIC_WEIGHT * self.words / np.maximum(self.words.sum(axis=1, keepdims=True), tiny)
+        # Without the share of a word that all text explains, topics would be smoothed again in each step, and collapse.
+        own = self.words * (topics / (topics + mean))
+        log_words = np.log(TOPIC_WEIGHT * own / np.maximum(own.sum(axis=1, keepdims=True), tiny) + mean)
+        present = sparse.csr_array((np.ones_like(rows.data), rows.indices, rows.indptr), shape=rows.shape)
+        scores = sparse_products.times(present, np.ascontiguousarray(log_words.T)) + np.log(self.sizes + tiny)
+        return np.asarray(softmax(scores, axis=1) * (np.diff(rows.indptr) > 0)[:, None])
+
+    def predict(self, rows: CSRRows) -> NDArray[np.int64]:
+        """Return the most probable topic of rows (n, d), -1 for empty ones; shape (n, 1)."""
+        posteriors = self.posteriors(rows)
+        return np.where(posteriors.any(axis=1), posteriors.argmax(axis=1), -1)[:, None]
 
 
 class TopicSums(NamedTuple):
     """Sums over the documents near each topic, and the nearest documents.
 
-    Shapes: `words` (k, d), `share` (k,), `cosines` and `nearest` (k, m): descending, and row numbers or -1.
+    Shapes: `words` (k, d), `share` (k,), `cosines` and `nearest` (k, m): descending, and row numbers or -1;
+    `group_words` (k, d), `group_sizes` (k,): those of the mixture.
     """
 
     words: NDArray[np.float64]
     share: NDArray[np.float64]
     cosines: NDArray[np.float64]
     nearest: NDArray[np.int64]
+    group_words: NDArray[np.float64]
+    group_sizes: NDArray[np.float64]
 
     @classmethod
-    def from_block(cls, rows: CSRRows, numbers: NDArray[np.int64], *, axes: TopicAxes, n_nearest: int) -> Self:
+    def from_block(
+        cls,
+        rows: CSRRows,
+        numbers: NDArray[np.int64],
+        *,
+        axes: TopicAxes,
+        mixture: TopicMixture,
+        n_nearest: int,
+    ) -> Self:
         """Summarize one block of weighted rows and their row numbers."""
         coordinates = np.asarray(axes.coordinates(rows), dtype=np.float64)
         cosines = axes.cosines(coordinates)
@@ -92,14 +151,18 @@ class TopicSums(NamedTuple):
         # Cosines below rounding errors do not count.
         is_near = np.finfo(np.float32).eps < cosines.T
         nearest = np.where(is_near, numbers[:, 0], -1)
-        summary = cls(words, compute_shares(cosines).sum(axis=0), np.where(is_near, cosines.T, -2.0), nearest)
+        groups = mixture.from_posteriors(rows, mixture.posteriors(rows))
+        share = compute_shares(cosines).sum(axis=0)
+        summary = cls(words, share, np.where(is_near, cosines.T, -2.0), nearest, *groups)
         return summary.keep_nearest(n_nearest)
 
     @classmethod
-    def estimate_block_memory(cls, block: BlockSize, *, axes: TopicAxes, n_nearest: int) -> MemoryEstimate:
+    def estimate_block_memory(
+        cls, block: BlockSize, *, axes: TopicAxes, mixture: TopicMixture, n_nearest: int
+    ) -> MemoryEstimate:
         """Return the memory estimate of a summary."""
-        k, d = axes.components.shape
-        size = 8 * k * (d + 2 * n_nearest)
+        (k, _), d = axes.rotation.T.shape, mixture.words.shape[1]
+        size = 16 * k * (d + n_nearest + 1)
         return MemoryEstimate(size, 2 * size + 24 * k * block.n_rows, block=size)
 
     def keep_nearest(self, n: int) -> Self:
@@ -113,13 +176,11 @@ class TopicSums(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the sums of all rows."""
-        summaries = (self, *others)
-        words = sum((part.words for part in others), self.words)
-        share = sum((part.share for part in others), self.share)
-        documents = (
-            np.concatenate([getattr(part, name) for part in summaries], axis=1) for name in ("cosines", "nearest")
-        )
-        return type(self)(words, share, *documents).keep_nearest(self.nearest.shape[1])
+        parts = tuple(zip(self, *others, strict=True))
+        words, share, group_words, group_sizes = (sum(parts[i][1:], parts[i][0]) for i in (0, 1, 4, 5))
+        cosines, nearest = (np.concatenate(parts[i], axis=1) for i in (2, 3))
+        merged = type(self)(words, share, cosines, nearest, group_words, group_sizes)
+        return merged.keep_nearest(self.nearest.shape[1])
 
 
 def compute_shares(cosines: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -52,6 +52,26 @@ def test_planted_topics_are_found_with_their_words_and_documents():
     assert (np.diff(model.topic_shares_) <= 0).all()
 
 
+def test_predict_is_the_topic_of_a_mixture_of_distinct_words():
+    counts, truth = planted(400)
+    kept = np.random.default_rng(1).random(counts.shape) < 0.25
+    short = np.vstack([np.minimum(counts, 1) * kept, np.zeros(len(WORDS))])  # few words each, and an empty document
+    model = make(min_df=1).fit(short)
+    groups = model.predict(short)
+    assert groups[-1] == -1
+    order = matched(model, np.append(truth, 0))
+    by_shares = np.take(order, model.transform(short)[:-1].argmax(axis=1)) == truth
+    assert np.mean(np.take(order, groups[:-1]) == truth) > max(0.8, by_shares.mean())
+    np.testing.assert_array_equal(model.predict(da.from_array(short, chunks=(70, -1))).compute(), groups)
+    words, mean = model.group_words_, model.group_words_.sum(axis=0)
+    topics, mean = words / words.sum(axis=1, keepdims=True), mean / mean.sum()
+    own = words * topics / (0.4 * topics + 0.6 * mean)
+    scores = (short > 0) @ np.log(0.4 * own / own.sum(axis=1, keepdims=True) + 0.6 * mean).T
+    expected = np.where(short.any(axis=1), (scores + np.log(model.group_sizes_)).argmax(axis=1), -1)
+    np.testing.assert_array_equal(expected, groups)
+    assert model.group_sizes_.sum() == pytest.approx(np.sum(groups >= 0))
+
+
 def test_words_of_topics_come_closer_to_the_truth_as_documents_grow():
     def error(n):
         counts, truth = planted(n)
@@ -245,7 +265,7 @@ def test_sums_of_matched_topics_merge_exactly_and_in_any_tree():
     counts, _ = planted(900)
     models = [make(min_df=1).fit(counts[start : start + 300], terms=WORDS) for start in (0, 300, 600)]
     left, right = models[0].merge(models[1]).merge(models[2]), models[0].merge(models[1].merge(models[2]))
-    for name in ("topic_shares_", "components_", "idf_", "document_cosines_"):
+    for name in ("topic_shares_", "components_", "idf_", "document_cosines_", "group_words_", "group_sizes_"):
         np.testing.assert_allclose(getattr(left, name), getattr(right, name), rtol=1e-12)
     np.testing.assert_array_equal(left.document_rows_, right.document_rows_)
     np.testing.assert_allclose(left.topic_shares_.sum(), 1.0)
