@@ -90,7 +90,7 @@ def test_a_worker_that_pauses_for_good_ends_the_pass_in_a_sentence_about_memory(
         dask.config.set({"distributed.worker.memory.terminate": False, **limits(1, 15)}),
         forked_workers(),
         Client(n_workers=1, threads_per_worker=1, memory_limit="600MB", dashboard_address=":0"),
-        pytest.raises(ClusterError, match=r"paused.*memory.*[\d.]+ [MG]B"),
+        pytest.raises(ClusterError, match=r"is paused with [\d.]+ [MG]iB of .*memory"),
     ):
         run_tasks(leak, range(5), name="leak")
 
