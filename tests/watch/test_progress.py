@@ -17,6 +17,9 @@ import dspectral
 from dspectral import _compiled
 from dspectral.engine import report_share, run_tasks
 from dspectral.engine.around.callbacks import TASK_SHARES, BlocksDone, FitEnded, PassEnded, PassStarted
+from dspectral.store.from_text import readers
+from dspectral.store.from_text.lines import ReadOptions
+from dspectral.store.from_text.sources import split_files
 from dspectral.watch import Progress, display, progress
 from dspectral.watch.display import (
     EMPTY_VIEW,
@@ -213,6 +216,20 @@ def test_progress_moves_within_a_block():
 )
 def test_rates_are_scaled_and_left_out_where_unknown(rows, size, words):
     assert format_counts(Phase("a", 1, 2, 1.0, 0, rows, size)) == words
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "lines.txt"])
+def test_readers_report_the_share_of_a_file(name, tmp_path, monkeypatch):
+    path, shares = tmp_path / name, []
+    path.write_text("text\n" + "the cat sat on the mat\n" * 1000)
+    monkeypatch.setattr(readers, "report_share", shares.append)
+    (file_range,) = split_files(str(path), ReadOptions(field="text" if name == "rows.csv" else None))
+    assert (
+        sum(block.n_documents for block in readers.read_file_range(file_range, ReadOptions(block_bytes=4000))) >= 1000
+    )
+    assert len(shares) > 4
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0, abs=0.01)
 
 
 class Shell:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dspectral.engine import report_share
 from dspectral.paths import expand_path
 from dspectral.store.from_text.lines import (
     DEFAULTS,
@@ -76,7 +77,7 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
             keep_returns=file_range.format == "csv",
         )
         texts, following = (
-            (decode_to_utf8(chunk, file_range.encoding, errors) for chunk in chunks)
+            (decode_to_utf8(_report_read(chunk, file_range), file_range.encoding, errors) for chunk in chunks)
             for chunks in (
                 read_chunks(start=file_range.start, stop=file_range.stop),
                 read_chunks(start=file_range.stop) if file_range.stop >= 0 else (),
@@ -93,6 +94,13 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
             return
         for chunk in skip_header(texts, read_options) if file_range.format == "tsv" and not file_range.start else texts:
             yield _parse_lines(chunk, file_range, read_options, text_column)
+
+
+def _report_read(chunk: LineChunk, file_range: FileRange) -> LineChunk:
+    """Report the share of a byte range that is read; the size of compressed text is unknown."""
+    if file_range.n_bytes and file_range.compression is None:
+        report_share(min(1.0, (chunk.byte + len(chunk.data) - file_range.start) / file_range.n_bytes))
+    return chunk
 
 
 def _make_empty_record(file_range: FileRange, encoding: str | None) -> bytes:
