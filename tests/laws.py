@@ -77,10 +77,10 @@ def test_where_blocks_are_cut_does_not_matter(law, data):
     (whole,) = summaries(law, streams, [0, n])
     if law.kind in SKETCHES:
         return  # tests/decomposition holds the bound; spaces of classes are only listed
-    for ours, expected in zip(arrays(first.merge(*others)), arrays(whole), strict=True):
+    for actual, expected in zip(arrays(first.merge(*others)), arrays(whole), strict=True):
         rounding = 1e-6 if expected.dtype == np.float32 else 1e-9
         limit = rounding * (1.0 + np.abs(expected).max(initial=0))
-        np.testing.assert_allclose(ours, expected, rtol=rounding, atol=limit)
+        np.testing.assert_allclose(actual, expected, rtol=rounding, atol=limit)
 
 
 @by_name
@@ -92,8 +92,8 @@ def test_an_empty_block_changes_nothing(law, n, seed):
     streams = drawn(law, n, seed)
     whole, nothing = summaries(law, streams, [0, n, n])
     for other in (whole.merge(nothing), nothing.merge(whole)):
-        for ours, expected in zip(arrays(other), arrays(whole), strict=True):
-            np.testing.assert_array_equal(ours, expected)
+        for actual, expected in zip(arrays(other), arrays(whole), strict=True):
+            np.testing.assert_array_equal(actual, expected)
 
 
 @by_name
@@ -108,7 +108,7 @@ def test_inputs_stay_as_they_are_and_the_same_order_gives_the_same_bits(law):
 
 
 @by_name
-def test_a_summary_takes_no_more_bytes_than_its_class_states_however_many_rows_there_are(law):
+def test_summary_takes_at_most_the_bytes_that_its_class_states(law):
     n = 400
     parts = summaries(law, drawn(law, n), [0, 100, 250, 399, n])
     for summary in (*parts, parts[0].merge(*parts[1:])):
@@ -118,13 +118,13 @@ def test_a_summary_takes_no_more_bytes_than_its_class_states_however_many_rows_t
 @pytest.mark.parametrize("size", [3, 5])
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(data=st.data())
-def test_sparse_and_dense_rows_leave_the_same_summary_whatever_their_spectrum(size, data):
+def test_sparse_and_dense_rows_have_the_same_summary(size, data):
     X = data.draw(matrices())
     borders = data.draw(cuts(len(X)))
     factor = np.random.default_rng(0).standard_normal((X.shape[1], size))
     for of in (Moments.from_block, partial(GramProduct.from_block, factor=factor)):
         first, *others = [of(block) for block in split(X, borders)]
-        ours, theirs = first.merge(*others), of(sparse.csr_array(X))
+        actual, reference = first.merge(*others), of(sparse.csr_array(X))
         scale = float(np.sum(X**2)) + 1.0
-        for one, other in zip(arrays(ours), arrays(theirs), strict=True):
+        for one, other in zip(arrays(actual), arrays(reference), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11 * scale)

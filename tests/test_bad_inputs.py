@@ -50,7 +50,7 @@ LABELS = np.arange(12) % 2
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: NgramHashing(ngram_range=3).fit(["a b"]), "ngram_range.*3"),
         (lambda: NgramHashing(ngram_range=("a", "b")).fit(["a b"]), "ngram_range="),
@@ -82,8 +82,8 @@ LABELS = np.arange(12) % 2
         (lambda: encode_classes(np.zeros((2, 0)), 2), "column"),
     ],
 )  # fmt: skip
-def test_what_bad_inputs_found_is_said_in_one_sentence(call, said):
-    found = outcome(call)
-    assert found.fault is None
-    with pytest.raises((ValueError, TypeError), match=said):
-        raise found.error
+def test_what_bad_inputs_found_is_said_in_one_sentence(call, message):
+    actual = outcome(call)
+    assert actual.fault is None
+    with pytest.raises((ValueError, TypeError), match=message):
+        raise actual.error

@@ -70,7 +70,7 @@ def test_every_public_estimator_has_a_case():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_fit_leaves_parameters_alone_and_a_clone_has_them_and_nothing_else(name):
+def test_fit_keeps_parameters_and_a_clone_has_nothing_else(name):
     model = CASES[name].make()
     before = {key: repr(value) for key, value in model.get_params(deep=False).items()}
     model = fitted(name)
@@ -141,11 +141,11 @@ def test_saving_brings_back_the_same_model(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in TRANSFORMERS if CASES[name].kind in ("rows", "texts")])
-def test_a_transformer_works_in_the_middle_of_a_pipeline_and_on_columns_of_a_frame(name):
+def test_transformer_works_in_a_pipeline_and_on_columns_of_a_frame(name):
     X, y = CASES[name].data()
     line = make_pipeline(CASES[name].make(), "passthrough")
-    found = as_array(line.fit(X, y).transform(X))
-    np.testing.assert_array_equal(found, as_array(fitted(name).transform(X)))
+    actual = as_array(line.fit(X, y).transform(X))
+    np.testing.assert_array_equal(actual, as_array(fitted(name).transform(X)))
     if CASES[name].kind == "texts":
         frame, columns = pd.DataFrame({"other": np.arange(len(X)), "text": X}), "text"
     else:
@@ -153,7 +153,7 @@ def test_a_transformer_works_in_the_middle_of_a_pipeline_and_on_columns_of_a_fra
         frame = pd.DataFrame(dense, columns=[f"word{i}" for i in range(dense.shape[1])])
         columns = list(frame.columns)
     table = ColumnTransformer([("ours", CASES[name].make(), columns)], sparse_threshold=0.0)
-    np.testing.assert_allclose(as_array(table.fit_transform(frame, y)), found, atol=1e-6)
+    np.testing.assert_allclose(as_array(table.fit_transform(frame, y)), actual, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name].grid])
@@ -193,16 +193,16 @@ def test_output_is_a_frame_where_pandas_is_asked_for(name):
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if is_classifier(CASES[name].make())])
-def test_a_classifier_knows_its_classes_scores_and_gives_dense_probabilities(name):
+def test_classifier_has_classes_a_score_and_dense_probabilities(name):
     X, y = CASES[name].data()
     model = fitted(name)
     assert len(model.classes_) >= 2
     assert 0.5 <= model.score(X, y) <= 1.0
     if hasattr(model, "predict_proba") and CASES[name].kind != "tagged":
-        found = model.predict_proba(X)
-        assert isinstance(found, np.ndarray)
-        assert found.shape == (len(y), len(model.classes_))
-        assert ((found >= 0) & (found <= 1 + 1e-9)).all()
+        actual = model.predict_proba(X)
+        assert isinstance(actual, np.ndarray)
+        assert actual.shape == (len(y), len(model.classes_))
+        assert ((actual >= 0) & (actual <= 1 + 1e-9)).all()
 
 
 @pytest.mark.parametrize("name", [name for name in OF_KIND["rows"] if name not in ("VectorQuantizer", "TreePCA")])
@@ -211,8 +211,8 @@ def test_rows_of_any_type_give_the_same_in_memory_and_lazily(name, dtype):
     X, y = CASES[name].data()
     dense = (as_array(X) > 0 if dtype == "bool" else as_array(X)).astype(dtype)
     expected = widely(name, dtype == "bool", wide_type(dtype))
-    ours = CASES[name].make().fit(dense, y)
-    np.testing.assert_allclose(numbers(result(name, ours, dense)), numbers(expected), atol=1e-5)
+    actual = CASES[name].make().fit(dense, y)
+    np.testing.assert_allclose(numbers(result(name, actual, dense)), numbers(expected), atol=1e-5)
     lazy = CASES[name].make().fit(da.from_array(dense, chunks=(10, -1)), y)
     np.testing.assert_allclose(numbers(result(name, lazy, dense)), numbers(expected), atol=1e-4)
     if dtype == "float16":
@@ -223,7 +223,7 @@ def test_rows_of_any_type_give_the_same_in_memory_and_lazily(name, dtype):
 
 
 @pytest.mark.parametrize("name", [name for name in OF_KIND["rows"] if name != "VectorQuantizer"])
-def test_threads_give_the_bits_of_one_thread_and_each_block_is_read_once_a_pass(name):
+def test_threads_give_the_same_bits_and_read_each_block_once_a_pass(name):
     X, y = CASES[name].data()
     reads, n_passes = [], []
 

@@ -65,10 +65,10 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(name, tmp_path):
 
 @pytest.mark.parametrize("name", [*pages.pages(), "CHANGELOG.md"])
 def test_what_a_page_links_to_is_there(name):
-    found = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text_of(name))
-    found += re.findall(r'(?:src|href)="(?!https?:|#)([^"#]+)"', text_of(name))
+    actual = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text_of(name))
+    actual += re.findall(r'(?:src|href)="(?!https?:|#)([^"#]+)"', text_of(name))
     staged = (ROOT / "docs" / "notebooks", ROOT / "docs" / "api" / "packages")
-    links = [link for link in found if not any(at in ((ROOT / name).parent / link).parents for at in staged)]
+    links = [link for link in actual if not any(at in ((ROOT / name).parent / link).parents for at in staged)]
     assert [link for link in links if not ((ROOT / name).parent / link).exists()] == []
 
 
@@ -91,8 +91,8 @@ def help_of(module):
 
 @pytest.mark.parametrize("name", pages.pages())
 def test_the_commands_of_a_page_are_programs_with_these_options(name):
-    found = {(module, option) for module, options in commands(text_of(name)) for option in ("", *options)}
-    known = {(module, option) for module, option in found if module not in ("workflows.list", "workflows.warm")}
+    actual = {(module, option) for module, options in commands(text_of(name)) for option in ("", *options)}
+    known = {(module, option) for module, option in actual if module not in ("workflows.list", "workflows.warm")}
     assert sorted({module for module, _ in known if find_spec(module) is None}) == []
     missing = [(module, option) for module, option in sorted(known) if not re.search(rf"{option}\b", help_of(module))]
     assert missing == []

@@ -120,7 +120,7 @@ def run_alone(python, folder, *arguments):
     )
 
 
-def test_the_command_of_the_wheel_lists_the_programs_without_importing_them(python, tmp_path):
+def test_wheel_command_lists_programs_without_importing_them(python, tmp_path):
     listed = run_alone(python, tmp_path, "list")
     assert listed.returncode == 0, listed.stderr
     programs = {path.stem for path in (ROOT / "workflows").glob("[!_]*.py") if "def main(" in path.read_text()}
@@ -161,10 +161,10 @@ def test_the_recipe_for_conda_agrees_with_pyproject():
         "python_min": here["requires-python"].removeprefix(">="),
     }
     pinned = [re.fullmatch(r"([^>]+)(>=.*)", one).groups() for one in here["dependencies"]]
-    ours = {CONDA_NAMES.get(name, name): version for name, version in pinned}
-    theirs = dict(one.split(" ", 1) for one in recipe["requirements"]["run"])
-    assert theirs.pop("python") == ">=${{ python_min }}"
-    assert theirs == ours
+    actual = {CONDA_NAMES.get(name, name): version for name, version in pinned}
+    reference = dict(one.split(" ", 1) for one in recipe["requirements"]["run"])
+    assert reference.pop("python") == ">=${{ python_min }}"
+    assert reference == actual
     assert recipe["build"]["python"]["entry_points"] == [f"{name} = {place}" for name, place in here["scripts"].items()]
     assert recipe["about"]["license"] == here["license"]
     assert [recipe["about"]["license_file"]] == here["license-files"]
@@ -180,9 +180,9 @@ def test_a_users_program_is_checked_against_the_types_of_the_wheel(python, tmp_p
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "mypy.ini").write_text(SETTINGS)
     mypy = [sys.executable, "-m", "mypy", "--no-incremental", "--python-executable", str(python)]
-    found = subprocess.run([*mypy, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    errors = re.findall(r"program.py:(\d+): error: (.*)", found.stdout)
+    actual = subprocess.run([*mypy, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    errors = re.findall(r"program.py:(\d+): error: (.*)", actual.stdout)
     assert [int(line) for line, _ in errors] == [
         PROGRAM.split("\n").index("wrong = TruncatedSVD(n_components=None)") + 1
-    ], found
+    ], actual
     assert "n_components" in errors[0][1]

@@ -260,7 +260,7 @@ def test_one_context_variable_carries_the_state_of_a_thread(trees):
     }
 
 
-def test_kernels_summaries_and_solvers_know_neither_dask_nor_zarr_nor_an_estimator(trees):
+def test_kernels_summaries_and_solvers_import_no_dask_zarr_or_estimator(trees):
     wrong = []
     for name, tree in trees.items():
         for imported, line in imports(tree) if is_pure(name) else ():
@@ -291,7 +291,7 @@ def test_only_extras_are_imported_inside_functions(trees):
     wrong = []
     for name, tree in trees.items():
         functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-        for imported, line in {found for function in functions for found in imports(function)}:
+        for imported, line in {actual for function in functions for actual in imports(function)}:
             if imported.split(".")[0] not in OPTIONAL and imported not in LATE.get(name, ()):
                 wrong.append(f"{name}, line {line}: {imported}")
     assert wrong == []
@@ -308,16 +308,16 @@ def test_every_module_has_its_floor():
 
 def test_the_rules_see_what_is_wrong():
     tree = ast.parse("import zarr.storage\nfrom dspectral import engine\ndef f():\n    from dask import array\n")
-    found = [("zarr.storage", 1), ("dspectral.engine", 2), ("dask", 4)]
-    assert sorted(imports(tree), key=lambda one: one[1]) == found
+    actual = [("zarr.storage", 1), ("dspectral.engine", 2), ("dask", 4)]
+    assert sorted(imports(tree), key=lambda one: one[1]) == actual
     late = "from dspectral import engine\nfrom dspectral.store import discard_unfinished\nengine.tracked_fit\n"
-    found = {
+    actual = {
         "dspectral.engine",
         "dspectral.engine.around.context",
         "dspectral.store",
         "dspectral.store.writer",
     }
-    assert {name for name, _ in imports(ast.parse(late))} == found
+    assert {name for name, _ in imports(ast.parse(late))} == actual
     assert room("dspectral.methods.brown.exchange") == "dspectral.methods.brown"
     assert room("dspectral.engines") == "dspectral"
     assert room("numpy") == ""

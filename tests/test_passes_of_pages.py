@@ -122,7 +122,9 @@ def table():
 
 
 def test_each_line_of_the_table_is_checked():
-    assert {name: {passes} for name, passes in table().items()} == {name: set(said) for name, said in STATED.items()}
+    assert {name: {passes} for name, passes in table().items()} == {
+        name: set(passes) for name, passes in STATED.items()
+    }
 
 
 @pytest.mark.parametrize("name", STATED)

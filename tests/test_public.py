@@ -85,19 +85,19 @@ def is_public(name: str) -> bool:
 
 
 def test_programs_pages_and_notebooks_use_public_names_alone():
-    found: dict[str, list[str]] = {}
+    actual: dict[str, list[str]] = {}
     for place, code in sources():
         for name in uses(code):
             if name.split(".")[0] == "dspectral" and not is_public(name):
-                found.setdefault(name, []).append(place)
-    assert found == {}
+                actual.setdefault(name, []).append(place)
+    assert actual == {}
 
 
 def test_the_rules_see_what_is_not_public():
     code = "import dspectral.engine.run\nfrom dspectral import summarize\ndspectral.engine.graph.aligned(1)\n"
-    found = set(uses(code))
-    assert {"dspectral.engine.run", "dspectral.summarize", "dspectral.engine.graph.aligned"} <= found
-    assert [name for name in sorted(found) if not is_public(name)] == [
+    actual = set(uses(code))
+    assert {"dspectral.engine.run", "dspectral.summarize", "dspectral.engine.graph.aligned"} <= actual
+    assert [name for name in sorted(actual) if not is_public(name)] == [
         "dspectral.engine.graph",
         "dspectral.engine.graph.aligned",
         "dspectral.engine.run",
@@ -166,5 +166,5 @@ def is_protocol(value: type) -> bool:
 
 @pytest.mark.parametrize("package", sorted(name for name in PACKAGES if not name.startswith(FOUNDATIONS)))
 def test_every_public_name_is_documented(package):
-    wrong = {name: found for name, value in documented(package) if (found := faults(name, value))}
+    wrong = {name: actual for name, value in documented(package) if (actual := faults(name, value))}
     assert wrong == {}

@@ -16,7 +16,7 @@ SOURCES = {
 }
 
 
-def test_a_file_with_one_importer_is_found_through_names_that_packages_offer():
+def test_file_with_one_importer_is_found_through_package_names():
     assert measure_house.single_importers(SOURCES) == {"dspectral.methods.one": "dspectral.methods.two"}
 
 
@@ -42,6 +42,6 @@ def test_a_mutation_is_killed_by_tests_that_notice_it_and_survives_others(tmp_pa
     wrong = mutants.Mutation("three for two", "doubling.py", "2 * x", "3 * x", ("test_doubling.py",))
     unseen = wrong._replace(new="x * 2")
     broken = wrong._replace(tests=("test_doubling.py::test_none",))
-    found = [mutants.tried(one, tmp_path).word for one in (wrong, unseen, broken)]
-    assert found == ["killed", "SURVIVED", "BROKEN"]
+    actual = [mutants.tried(one, tmp_path).word for one in (wrong, unseen, broken)]
+    assert actual == ["killed", "SURVIVED", "BROKEN"]
     assert (tmp_path / "doubling.py").read_text() == "def double(x):\n    return 2 * x\n"

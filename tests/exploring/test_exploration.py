@@ -148,7 +148,7 @@ def test_strings_that_are_no_language_are_counted_and_left_out(found):
 
 
 @pytest.mark.filterwarnings("ignore:n_components is")
-def test_clauses_of_a_language_without_blanks_become_pairs_and_the_page_says_what_cuts_words():
+def test_language_without_blanks_has_pairs_and_a_hint_at_tokenizers():
     clauses = ["\u6771\u4eac\u90fd\u3078\u884c\u304f", "\u96e8\u304c\u964d\u308b\u3060\u308d\u3046"]
     texts = [f"{clauses[i % 2]}\u3002 apt get {i % 40}" for i in range(400)]
     with pytest.warns(UserWarning, match=r"letters.*--tokenizer.*nagisa:wakati"):

@@ -18,8 +18,8 @@ def test_words_with_diverse_neighbors_are_function_words(tmp_path):
     words = FrequentWords.from_corpus(build_corpus(path, tmp_path / "corpus"), min_count=1, n_words=5000)
     scores, language = score_function_words(words)
     assert language == ""
-    found = {words.words[i] for i in np.flatnonzero(scores > MIN_SCORE)}
-    assert found == {f"p{i}x" for i in range(5)}
+    actual = {words.words[i] for i in np.flatnonzero(scores > MIN_SCORE)}
+    assert actual == {f"p{i}x" for i in range(5)}
 
 
 def test_every_language_of_a_mixed_text_has_its_list(tmp_path):

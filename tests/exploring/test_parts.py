@@ -33,11 +33,11 @@ def planned(sources, block_bytes):
 def test_sentences_are_cut_at_punctuation_but_not_after_a_title(corpus):
     words = FrequentWords.from_corpus(corpus, min_count=1, n_words=100)
     sentences = words.get_sentences()
-    found = []
+    actual = []
     for block in sentences.sentences.items:
         ids, offsets = sentences.sentences.read(block)
-        found += [[words.words[i] for i in ids[a:b]] for a, b in pairwise(offsets)]
-    assert [one for one in found if one] == [
+        actual += [[words.words[i] for i in ids[a:b]] for a, b in pairwise(offsets)]
+    assert [one for one in actual if one] == [
         ["mr", "fox", "ran"],
         ["the", "fox", "hid"],
         ["fox", "hen"],
@@ -65,8 +65,8 @@ def test_documents_of_many_spans_and_files_are_read_by_their_numbers(tmp_path, c
         path.write_bytes(gzip.compress(data) if compressed else data)
     corpus = build_corpus(str(tmp_path / "*.txt*"), str(tmp_path / "corpus"), block_bytes=200)
     rows = np.array([0, 13, 44, 45, 59])
-    found = read_documents(corpus, rows, planned(str(tmp_path / "*.txt*"), 200))
-    assert [text for _, text in found] == [lines[i] for i in rows]
+    actual = read_documents(corpus, rows, planned(str(tmp_path / "*.txt*"), 200))
+    assert [text for _, text in actual] == [lines[i] for i in rows]
 
 
 def test_an_excerpt_shows_where_the_telling_words_are():

@@ -81,8 +81,8 @@ def test_products_in_panels_are_the_products(tall):
         assert gram.dtype == np.float64
         np.testing.assert_allclose(gram, tall.T.astype(float) @ tall, atol=1e3 * np.finfo(tall.dtype).eps)
     close(panels.combine_rows(C, *parts), C @ wide, tall.dtype)
-    found = panels.inner_products((tall[:, :2], tall[:, 2:]), tall[:, :3])
-    np.testing.assert_allclose(found, tall.T.astype(float) @ tall[:, :3], atol=1e3 * np.finfo(tall.dtype).eps)
+    actual = panels.inner_products((tall[:, :2], tall[:, 2:]), tall[:, :3])
+    np.testing.assert_allclose(actual, tall.T.astype(float) @ tall[:, :3], atol=1e3 * np.finfo(tall.dtype).eps)
     np.testing.assert_allclose(linalg.column_norms(tall), np.linalg.norm(tall, axis=0), rtol=1e-5)
 
 
@@ -101,7 +101,7 @@ def test_what_is_taken_out_of_a_matrix_and_what_is_left_are_the_matrix(tall):
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(X=matrices(max_rows=30, max_columns=8), dtype=st.sampled_from([np.float32, np.float64]))
-def test_eigenvalues_fall_and_stay_above_zero_and_rank_counts_what_is_above_rounding(X, dtype):
+def test_eigenvalues_descend_above_zero_and_rank_ignores_rounding(X, dtype):
     X = (X / max(1.0, np.abs(X).max())).astype(dtype)
     K = panels.column_gram(X)
     values, vectors = linalg.eigh_descending(K)
@@ -143,7 +143,7 @@ def test_badly_conditioned_columns_become_orthonormal_all_the_same(dtype):
     np.testing.assert_allclose(Q.T @ Q, np.eye(Q.shape[1]), atol=100 * np.finfo(dtype).eps)
 
 
-def test_rows_are_scaled_to_length_one_and_their_largest_entry_made_positive():
+def test_rows_are_scaled_to_length_one_with_a_positive_peak():
     rows = freeze(np.array([[3.0, -4.0], [0.0, 0.0], [-2.0, 2.0]], dtype=np.float32))
     unit = linalg.normalize_rows(rows)
     np.testing.assert_allclose(unit, [[0.6, -0.8], [0, 0], [-(0.5**0.5), 0.5**0.5]], rtol=1e-6)
@@ -208,7 +208,7 @@ def test_a_space_that_holds_everything_is_exact_and_then_empty():
     np.testing.assert_allclose(run(C, 4, 6)[1].values, 0.7 ** np.arange(6), rtol=1e-9)
 
 
-def test_rows_spread_over_columns_and_made_of_spoiled_parts_are_the_same_rows():
+def test_rows_spread_over_columns_from_released_parts_are_the_same():
     tall = np.random.default_rng(2).standard_normal((20_000, 8))  # whole pages to be given back
     first = KrylovSpace.start(np.random.default_rng(0).standard_normal((20_000, 8)))
     best = first.close(tall @ (tall.T @ first.newest))

@@ -33,29 +33,29 @@ def sampled(k, seed, noise=0.0):
 @given(k=st.integers(1, 12), seed=st.integers(0, 10_000))
 def test_exact_cubes_are_found_to_rounding_with_their_signs(solve, k, seed):
     values, vectors, T = sampled(k, seed)
-    found = solve(T, seed=1)
-    np.testing.assert_allclose(found.values, values, atol=1e-7)
-    overlap = vectors.T @ found.vectors
+    actual = solve(T, seed=1)
+    np.testing.assert_allclose(actual.values, values, atol=1e-7)
+    overlap = vectors.T @ actual.vectors
     np.testing.assert_allclose(overlap.max(axis=0), 1.0, atol=1e-7)
-    assert found.residual < 1e-6
+    assert actual.residual < 1e-6
 
 
 def test_all_solvers_agree_and_err_no_more_than_the_noise():
     values, vectors, T = sampled(20, 3, noise=0.1)
     power, *others = (solve(T) for solve in SOLVERS)
-    for found in (power, *others):
-        np.testing.assert_allclose(found.values, values, atol=0.1)
-        np.testing.assert_allclose((vectors.T @ found.vectors).max(axis=0), 1.0, atol=0.01)
-    for found in others:
-        np.testing.assert_allclose(power.values, found.values, atol=0.02)
-        np.testing.assert_allclose((power.vectors * found.vectors).sum(axis=0), 1.0, atol=0.01)
+    for actual in (power, *others):
+        np.testing.assert_allclose(actual.values, values, atol=0.1)
+        np.testing.assert_allclose((vectors.T @ actual.vectors).max(axis=0), 1.0, atol=0.01)
+    for actual in others:
+        np.testing.assert_allclose(power.values, actual.values, atol=0.02)
+        np.testing.assert_allclose((power.vectors * actual.vectors).sum(axis=0), 1.0, atol=0.01)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-300])
 def test_rounds_come_to_an_end_on_a_tensor_of_nothing(size):
-    found = batched_power_method(np.full((3, 3, 3), size))
-    assert found.vectors.shape == (3, 3)
-    np.testing.assert_allclose(found.values, 0.0, atol=1e-290)
+    actual = batched_power_method(np.full((3, 3, 3), size))
+    assert actual.vectors.shape == (3, 3)
+    np.testing.assert_allclose(actual.values, 0.0, atol=1e-290)
 
 
 def test_a_contraction_and_an_unfolded_sum_are_what_einsum_gives():
@@ -87,6 +87,6 @@ def test_what_is_no_tensor_is_an_error(solve, T, message):
 def test_a_matrix_with_nothing_on_its_diagonal_is_turned_by_an_eighth():
     swap = np.array([[[0.0, 1.0], [1.0, 0.0]]])
     U = joint_diagonalize(swap)
-    found = U.T @ swap[0] @ U
-    np.testing.assert_allclose(np.sort(np.diag(found)), [-1.0, 1.0], atol=1e-12)
-    np.testing.assert_allclose(found[0, 1], 0.0, atol=1e-12)
+    actual = U.T @ swap[0] @ U
+    np.testing.assert_allclose(np.sort(np.diag(actual)), [-1.0, 1.0], atol=1e-12)
+    np.testing.assert_allclose(actual[0, 1], 0.0, atol=1e-12)

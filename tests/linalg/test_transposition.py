@@ -28,9 +28,11 @@ def test_a_transpose_is_scipys_also_where_a_larger_one_was(shape):
     room = TransposeBuffer.allocate(A, A.nnz)
     for block in (A, slice_rows(A, 0, shape[0] // 2)):
         expected = block.T.tocsr()
-        for part, theirs in zip(room.transpose(block), (expected.data, expected.indices, expected.indptr), strict=True):
-            np.testing.assert_array_equal(part, theirs)
-            assert part.dtype == theirs.dtype
+        for part, reference in zip(
+            room.transpose(block), (expected.data, expected.indices, expected.indptr), strict=True
+        ):
+            np.testing.assert_array_equal(part, reference)
+            assert part.dtype == reference.dtype
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -45,8 +47,8 @@ def test_products_have_the_same_bits_for_any_size_of_the_cache(dtype, width, mon
     np.testing.assert_allclose(whole[0], A @ Z, rtol=1e-4, atol=1e-5)
     for n_rows in (1, 7, 24):
         monkeypatch.setattr("dspectral.linalg.sparse_products.CACHE_BYTES", n_rows * Z[0].nbytes)
-        for found, expected in zip((times(A, Z), transpose_times(A, Y), gram_times(A, Z)), whole, strict=True):
-            assert found.tobytes() == expected.tobytes()
+        for actual, expected in zip((times(A, Z), transpose_times(A, Y), gram_times(A, Z)), whole, strict=True):
+            assert actual.tobytes() == expected.tobytes()
         for n_columns, min_entries in ((1, 0), (7, 0), (25, 0), (7, 100)):  # by tiles of columns, or by transposed rows
             monkeypatch.setattr(sparse_products, "TILE_CACHE_BYTES", n_columns * Z[0].nbytes)
             monkeypatch.setattr(sparse_products, "MIN_TILE_ENTRIES", min_entries)
@@ -63,31 +65,31 @@ def test_a_block_of_few_zeros_is_multiplied_in_dense_tiles(dtype, rows, tile, mo
     assert sparse_products.is_nearly_dense(A)
     assert not sparse_products.is_nearly_dense(rows_of((60, 25)))
     assert not sparse_products.is_nearly_dense(rows_of((0, 25)))
-    found = gram_times(A, Z)
-    assert found.dtype == dtype
+    actual = gram_times(A, Z)
+    assert actual.dtype == dtype
     gram = sparse_products.gram(A)
     monkeypatch.setattr(sparse_products, "DENSE_SHARE", 2.0)
     for n_entries in (1, 100, 1 << 18):
         monkeypatch.setattr(sparse_products, "GRAM_PANEL_ENTRIES", n_entries)
         np.testing.assert_allclose(sparse_products.gram(A), gram, rtol=1e-12)
-    np.testing.assert_allclose(found, A.T @ (A @ Z), rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-5)
+    np.testing.assert_allclose(actual, A.T @ (A @ Z), rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_gram_matrix_times_eight_columns_adds_entry_by_entry_in_double(dtype):
     A = rows_of((60, 25), dtype=dtype)
     Z = np.random.default_rng(1).standard_normal((25, 8)).astype(dtype)
-    found = gram_times_eight(A, list(iter_transposed_panels(A, 1_000_000, keep_transposes=True)), Z)
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, A.T @ (A @ Z), rtol=1e-5 if dtype == np.float32 else 1e-12, atol=1e-5)
+    actual = gram_times_eight(A, list(iter_transposed_panels(A, 1_000_000, keep_transposes=True)), Z)
+    assert actual.dtype == np.float64
+    np.testing.assert_allclose(actual, A.T @ (A @ Z), rtol=1e-5 if dtype == np.float32 else 1e-12, atol=1e-5)
 
 
 def test_many_equal_rows_lose_nothing_in_their_sum():
     # In single precision the sum stops to grow at 2^24 times a term.
     A = sparse.csr_array(np.full((1 << 12, 1), 4097.0, dtype=np.float32))
     Z = np.ones((1, 8), dtype=np.float32)
-    found = gram_times_eight(A, list(iter_transposed_panels(A, 8, keep_transposes=True)), Z)
-    assert (found == (1 << 12) * np.float64(np.float32(4097.0) * np.float32(4097.0))).all()
+    actual = gram_times_eight(A, list(iter_transposed_panels(A, 8, keep_transposes=True)), Z)
+    assert (actual == (1 << 12) * np.float64(np.float32(4097.0) * np.float32(4097.0))).all()
 
 
 def signed_rows(dtype):
@@ -112,9 +114,9 @@ def test_scaled_entries_have_the_bits_of_whole_arrays(dtype, norm, weighed):
         sizes = sums if norm == "l1" else np.sqrt(sums)
         expected = (expected / np.where(sizes > 0, sizes, 1.0)[row]).astype(dtype)
     before = rows.data.copy()
-    found = weight_and_normalize(rows.data, rows, weights, norm)
-    assert found.dtype == dtype
-    assert found.tobytes() == expected.tobytes()
+    actual = weight_and_normalize(rows.data, rows, weights, norm)
+    assert actual.dtype == dtype
+    assert actual.tobytes() == expected.tobytes()
     np.testing.assert_array_equal(rows.data, before)
 
 

@@ -68,32 +68,32 @@ def report(tmp_path_factory):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_report_has_a_row_for_each_method(name, report):
-    found = values_of(report(name), "method", "metric")
-    assert all(found[method, metric] > 0 for method, metric in ROWS[name].items())
+    actual = values_of(report(name), "method", "metric")
+    assert all(actual[method, metric] > 0 for method, metric in ROWS[name].items())
 
 
 def test_more_text_tells_more_at_every_stage(report):
-    found = values_of(report("large_corpus"), "method", "metric", "tokens")
+    actual = values_of(report("large_corpus"), "method", "metric", "tokens")
     for method, metric in (("embedding", "nearest_neighbor_of_own_class"), ("clusters", "homogeneity")):
-        assert found[method, metric, 40_000] > found[method, metric, 4_000]
+        assert actual[method, metric, 40_000] > actual[method, metric, 4_000]
     notes = [note.partition(":")[0] for note in report("large_corpus")["notes"] if "10 times the tokens" in note]
     assert notes == list(ROWS["large_corpus"])
 
 
 def test_passes_over_labels_are_timed_and_learn(report):
-    found = values_of(report("multilabel_scale"), "method", "documents", "metric")
+    actual = values_of(report("multilabel_scale"), "method", "documents", "metric")
     for documents in (200, 800):
-        passes = [found["moments", documents, f"{name}_pass_seconds"] for name in ("first", "second", "third")]
-        assert 0 < sum(passes) <= found["moments", documents, "seconds"]
-        assert found["moments", documents, "auc"] > 0.7
-    assert ("moments", None, "slope_in_documents") in found
+        passes = [actual["moments", documents, f"{name}_pass_seconds"] for name in ("first", "second", "third")]
+        assert 0 < sum(passes) <= actual["moments", documents, "seconds"]
+        assert actual["moments", documents, "auc"] > 0.7
+    assert ("moments", None, "slope_in_documents") in actual
 
 
-def test_three_times_the_rows_have_three_times_the_entries_and_none_is_spilled(report):
-    found = values_of(report("out_of_core"), "data", "method", "metric")
+def test_three_times_the_rows_have_as_many_entries_and_spill_nothing(report):
+    actual = values_of(report("out_of_core"), "data", "method", "metric")
     for method in ("frequent_directions", "krylov"):
-        assert 0 < 2 * found["x1", method, "entries"] < found["x3", method, "entries"]
-        assert [found[data, method, "spilled_bytes"] for data in ("x1", "x3")] == [0, 0]
+        assert 0 < 2 * actual["x1", method, "entries"] < actual["x3", method, "entries"]
+        assert [actual[data, method, "spilled_bytes"] for data in ("x1", "x3")] == [0, 0]
 
 
 @pytest.mark.parametrize("name", WORKS)

@@ -49,5 +49,5 @@ def test_bit_strings_help_to_tag_words_that_were_never_tagged(tmp_path, corpus):
         (tmp_path / side).write_text("\n".join(lines))
         options += [f"--ner-{side}", tmp_path / side]
     _, report = run(tmp_path, corpus, "--n-clusters", "4", *options)
-    found = values(report, "f1")
-    assert found["clusters", 4] > found["baseline", 4]
+    actual = values(report, "f1")
+    assert actual["clusters", 4] > actual["baseline", 4]

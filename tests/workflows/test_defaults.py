@@ -134,14 +134,14 @@ def test_defaults_are_compared_with_the_best_peer_of_each_job(data, tmp_path, mo
 
 def test_the_error_of_a_margin_is_that_of_items_and_draws():
     rng = np.random.default_rng(0)
-    ours, theirs = rng.random((2, 3, 50))
-    margin, error = margin_and_error([*ours], [*theirs], paired=True)
-    differences = ours - theirs
+    actual, reference = rng.random((2, 3, 50))
+    margin, error = margin_and_error([*actual], [*reference], paired=True)
+    differences = actual - reference
     over_draws = differences.mean(axis=1).std(ddof=1) / np.sqrt(3)
     over_items = differences.mean(axis=0).std(ddof=1) / np.sqrt(50)
     assert (margin, error) == pytest.approx((differences.mean(), np.hypot(over_draws, over_items)))
-    _, alone = margin_and_error([ours[0]], [theirs[0][:20]], paired=False)
-    assert alone**2 == pytest.approx(ours[0].var(ddof=1) / 50 + theirs[0][:20].var(ddof=1) / 20)
+    _, alone = margin_and_error([actual[0]], [reference[0][:20]], paired=False)
+    assert alone**2 == pytest.approx(actual[0].var(ddof=1) / 50 + reference[0][:20].var(ddof=1) / 20)
 
 
 def test_every_other_data_set_by_name_is_designed_on():

@@ -186,7 +186,7 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path, capsys):
     assert re.search("tcp://127.0.0.1:9.*--scheduler", capsys.readouterr().err)
 
 
-def test_keep_is_in_force_while_a_program_runs_and_is_offered_by_those_that_fit(tmp_path):
+def test_keep_applies_while_a_program_runs_and_to_fits_only(tmp_path):
     kept = tmp_path / "kept"
     for n_found in (0, 1):
         heard = []

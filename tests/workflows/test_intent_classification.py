@@ -62,8 +62,8 @@ def test_the_demo_shows_that_unlabelled_text_helps(tmp_path, monkeypatch):
     """On four packages: all of the text is above the labelled part alone by more than two standard errors."""
     names = ("asyncio", "email", "unittest", "xml", "http")
     root = Path(sysconfig.get_path("stdlib"))
-    found = [(name, standard_library_documents(root / name).texts) for name in names]
-    labels, texts = zip(*((name, text) for name, of in found for text in of), strict=True)
+    actual = [(name, standard_library_documents(root / name).texts) for name in names]
+    labels, texts = zip(*((name, text) for name, of in actual for text in of), strict=True)
     documents = LabeledDocuments(list(texts), list(labels), [])
     monkeypatch.setattr(demo, "standard_library_intents", partial(standard_library_intents, documents=documents))
     few = "--packages 4 --labelled 10 --draws 3 --shares 0 --n-components 20 --columns-bits 12"

@@ -25,7 +25,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.parametrize("signals", [[signal.SIGINT] * 3, [signal.SIGTERM]], ids=["Ctrl-C thrice", "terminated"])
-def test_a_program_that_is_stopped_closes_its_workers_and_leaves_no_semaphore(signals, tmp_path):
+def test_stopped_program_closes_workers_and_leaves_no_semaphore(signals, tmp_path):
     (tmp_path / "rivers.py").write_text(PROGRAM)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     given = [sys.executable, "rivers.py", "--workers", "1", "--out", "out"]
@@ -39,7 +39,7 @@ def test_a_program_that_is_stopped_closes_its_workers_and_leaves_no_semaphore(si
         time.sleep(0.5)
     _, error = running.communicate(timeout=120)
     assert running.returncode == 130
-    said = [line for line in error.splitlines() if not line.startswith("[")]
-    assert re.fullmatch("python -m workflows.rivers: .* out", said[-1])
-    assert all(line.startswith("stopping") for line in said[:-1]), error
+    message = [line for line in error.splitlines() if not line.startswith("[")]
+    assert re.fullmatch("python -m workflows.rivers: .* out", message[-1])
+    assert all(line.startswith("stopping") for line in message[:-1]), error
     assert list(tmp_path.iterdir()) == [tmp_path / "rivers.py"]

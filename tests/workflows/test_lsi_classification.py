@@ -41,12 +41,12 @@ def files(request, tmp_path_factory):
 
 def test_every_method_is_scored_at_every_rank(files, tmp_path):
     report = report_of("lsi_classification", tmp_path, *files, *FAST, "--n-components", "6", "4")
-    found = values_of(report, "method", "n_components", "metric")
-    assert {(method, k) for method, k, _ in found} == {
+    actual = values_of(report, "method", "n_components", "metric")
+    assert {(method, k) for method, k, _ in actual} == {
         ("none", 100), *((method, k) for method in ("lsi", "hybrid", "rds", "lrw") for k in (4, 6))
     }  # fmt: skip
-    assert min(found[method, 6, "f1_weighted"] for method in ("hybrid", "lrw")) > 0.7
-    assert found["hybrid", 4, "f1_weighted"] > found["lsi", 4, "f1_weighted"] + 0.1
+    assert min(actual[method, 6, "f1_weighted"] for method in ("hybrid", "lrw")) > 0.7
+    assert actual["hybrid", 4, "f1_weighted"] > actual["lsi", 4, "f1_weighted"] + 0.1
     assert {r["alpha"] for r in report["rows"] if r["method"] == "hybrid"} == {0.5}
     assert (tmp_path / "f1.png").exists()
     assert load(str(tmp_path / "model")).method == "lrw"

@@ -24,13 +24,13 @@ def files(tmp_path_factory):
 def test_every_method_ranks_and_the_report_says_how_well(files, tmp_path):
     options = f"--train {files}/train.txt --test {files}/test.txt --n-states 3 4 --iterations 3"
     report = report_of("multilabel", tmp_path, *words(options))
-    found = values_of(report, "method", "n_states", "metric")
-    assert {method for method, _, _ in found} == set(multilabel.METHODS)
-    for (_, _, metric), value in found.items():
+    actual = values_of(report, "method", "n_states", "metric")
+    assert {method for method, _, _ in actual} == set(multilabel.METHODS)
+    for (_, _, metric), value in actual.items():
         assert value > 0
         assert metric not in METRICS or value <= 1
-    assert found["moments+linear", 4, "auc"] > 0.8
-    assert all(found[method, 4, "auc"] > 0.75 for method in multilabel.METHODS if method != "one-vs-rest")
+    assert actual["moments+linear", 4, "auc"] > 0.8
+    assert all(actual[method, 4, "auc"] > 0.75 for method in multilabel.METHODS if method != "one-vs-rest")
     model = load(str(tmp_path / "model"))
     assert model.n_states == 4
     assert (tmp_path / "auc.png").exists()

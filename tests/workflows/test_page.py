@@ -29,18 +29,18 @@ def report():
 
 
 def test_the_columns_and_metrics_of_a_report_are_explained_and_no_others(report):
-    found = page(report)
-    assert f"<dt>draws</dt><dd>{COLUMNS['draws']}</dd>" in found
-    assert f'<th class="number" title="{COLUMNS["draws"]}">draws</th>' in found
-    assert f"<dd>{METRICS['peak_memory_bytes']}</dd>" in found
-    assert "intent" not in found
+    actual = page(report)
+    assert f"<dt>draws</dt><dd>{COLUMNS['draws']}</dd>" in actual
+    assert f'<th class="number" title="{COLUMNS["draws"]}">draws</th>' in actual
+    assert f"<dd>{METRICS['peak_memory_bytes']}</dd>" in actual
+    assert "intent" not in actual
 
 
-def test_the_page_begins_with_the_answer_and_a_picture_and_folds_the_rest_away(report):
+def test_page_begins_with_answer_and_picture_and_folds_the_rest(report):
     report.answer = "The `Elbe` is 7 m deep."
     report.plots = [Plot("depth", "Depth of rivers.", b"one"), Plot("width", "Width of rivers.", b"two")]
     report.details = [{"data": "Elbe", "method": "plumb", "metric": "seconds", "value": 3.0}]
-    found = page(report)
+    actual = page(report)
     order = [
         "The <code>Elbe</code> is 7 m deep.",
         "Depth of rivers.",
@@ -51,9 +51,9 @@ def test_the_page_begins_with_the_answer_and_a_picture_and_folds_the_rest_away(r
         "<summary>Versions",
         "<summary>All 3 rows",
     ]
-    places = [found.index(text) for text in order]
+    places = [actual.index(text) for text in order]
     assert places == sorted(places)
-    assert found.index("<h2>Results") > found.index('<p class="answer">')
+    assert actual.index("<h2>Results") > actual.index('<p class="answer">')
     assert json.loads(report.as_json())["answer"] == report.answer
 
 

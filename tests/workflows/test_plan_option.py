@@ -35,6 +35,6 @@ def test_what_does_not_fit_ends_with_code_2_and_an_option_that_would(text, tmp_p
     with pytest.raises(SystemExit) as ended:
         build_store.main([*given, "--plan", "--workers", "1", "--memory-limit", "100MB"])
     assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert "build_store" in said
-    assert "--memory-limit" in said
+    message = capsys.readouterr().err
+    assert "build_store" in message
+    assert "--memory-limit" in message

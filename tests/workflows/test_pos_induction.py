@@ -19,11 +19,11 @@ def test_methods_are_scored_and_anchors_are_named(tmp_path, corpus):
     options = words(f"--corpus {corpus} --n-states 3 --seeds 2 --em-iterations 5")
     report = report_of("pos_induction", tmp_path, *options)
     rows = [row for row in report["rows"] if "seed" in row]
-    found = {(row["method"], row["metric"], row["seed"]): row["value"] for row in rows}
-    assert {method for method, _, _ in found} == {"em", "brown", "anchor", "anchor+spelling"}
+    actual = {(row["method"], row["metric"], row["seed"]): row["value"] for row in rows}
+    assert {method for method, _, _ in actual} == {"em", "brown", "anchor", "anchor+spelling"}
     for method in ("brown", "anchor"):
-        assert found[method, "many_to_one", 0] == found[method, "v_measure", 1] == pytest.approx(1.0)
-    assert found["em", "many_to_one", 0] < 1.0
+        assert actual[method, "many_to_one", 0] == actual[method, "v_measure", 1] == pytest.approx(1.0)
+    assert actual["em", "many_to_one", 0] < 1.0
     model = load(str(tmp_path / "model"))
     assert model.spelling == pos_induction.SPELLING
     details = [row for row in report["rows"] if row["metric"] == "tokens" and row["method"] == "anchor+spelling"]

@@ -48,8 +48,8 @@ def test_every_contender_does_the_toy_task_well(name, contender, toys):
     entry = RACES[name].contenders[contender]
     library = pytest.importorskip(entry.module)
     folder, settings = toys(name)
-    found = entry.tell(entry.prepare(library, folder, settings)())
-    scores = RACES[name].accuracy(folder, settings, found)
+    actual = entry.tell(entry.prepare(library, folder, settings)())
+    scores = RACES[name].accuracy(folder, settings, actual)
     assert scores
     for metric, value in scores.items():
         low, high = GOOD[metric]
@@ -65,17 +65,17 @@ def report(tmp_path, *options):
 
 def test_a_race_in_processes_of_their_own_leaves_rows_details_and_a_page(tmp_path, monkeypatch):
     monkeypatch.setattr(racing, "subprocess", forked)
-    found = report(tmp_path, "--races", "hashing", "--repetitions", "1")
-    value = {(row["method"], row["metric"]): row["value"] for row in found["rows"] if "repetition" not in row}
-    ours, theirs = "dspectral", "scikit-learn HashingVectorizer"
-    assert value[ours, "cpu_ratio"] == 1.0
-    assert value[theirs, "cpu_ratio"] == pytest.approx(
-        value[theirs, "cpu_seconds"] / max(value[ours, "cpu_seconds"], 1e-9)
+    actual = report(tmp_path, "--races", "hashing", "--repetitions", "1")
+    value = {(row["method"], row["metric"]): row["value"] for row in actual["rows"] if "repetition" not in row}
+    computed, reference = "dspectral", "scikit-learn HashingVectorizer"
+    assert value[computed, "cpu_ratio"] == 1.0
+    assert value[reference, "cpu_ratio"] == pytest.approx(
+        value[reference, "cpu_seconds"] / max(value[computed, "cpu_seconds"], 1e-9)
     )
-    assert value[theirs, "differing_columns"] == 0
-    assert 2e7 < value[ours, "peak_memory_bytes"] < 1e9
-    once = [row for row in found["rows"] if row.get("repetition") == 0 and row["metric"] == "seconds"]
-    assert [row["method"] for row in once] == [ours, theirs]
+    assert value[reference, "differing_columns"] == 0
+    assert 2e7 < value[computed, "peak_memory_bytes"] < 1e9
+    once = [row for row in actual["rows"] if row.get("repetition") == 0 and row["metric"] == "seconds"]
+    assert [row["method"] for row in once] == [computed, reference]
     page = (tmp_path / "out" / "races.md").read_text()
     assert "## hashing" in page
     assert "| scikit-learn HashingVectorizer |" in page

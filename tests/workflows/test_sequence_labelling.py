@@ -30,10 +30,10 @@ def options(tmp_path):
 
 def test_report_has_the_rows_that_scripts_rely_on(options, tmp_path):
     out = tmp_path / "out"
-    found = run(out, *options)
-    assert {method for _, method, _ in found} == {"hmm", "em-2", "spectral-2", "moments-2", "operators-2"}
-    assert {metric for _, _, metric in found} == {"frame_accuracy", "label_error_rate", "cpu_seconds"}
-    accuracy = {method: value for (_, method, metric), value in found.items() if metric == "frame_accuracy"}
+    actual = run(out, *options)
+    assert {method for _, method, _ in actual} == {"hmm", "em-2", "spectral-2", "moments-2", "operators-2"}
+    assert {metric for _, _, metric in actual} == {"frame_accuracy", "label_error_rate", "cpu_seconds"}
+    accuracy = {method: value for (_, method, metric), value in actual.items() if metric == "frame_accuracy"}
     assert accuracy["spectral-2"] > accuracy["hmm"]
     assert load(str(out / "model")).n_refinements == 2
     assert (out / "frame_accuracy.png").exists()
@@ -70,7 +70,7 @@ def test_recordings_become_strings_and_each_speaker_is_held_out(folder, tmp_path
     options = words(f"--wav {folder} --codes 16 --refinements 2 --seeds 1 --per-string 3 --em-iterations 10")
     assert run(tmp_path / "one", *options)["words", "spectral-2", "frame_accuracy"] > 0.6
     views = ["--views", "0.5:0.9", ":0.9"]  # chosen anew for each speaker: no choice hears who is held out
-    found = run(tmp_path / "two", *options, *views, "--hold-out", "speaker")
+    actual = run(tmp_path / "two", *options, *views, "--hold-out", "speaker")
     parts = {"words without a", "words without b"}
-    assert {data for data, _, metric in found if metric == "held_out_accuracy"} == parts
-    assert {data for data, _, _ in found} == {*parts, "mean"}
+    assert {data for data, _, metric in actual if metric == "held_out_accuracy"} == parts
+    assert {data for data, _, _ in actual} == {*parts, "mean"}

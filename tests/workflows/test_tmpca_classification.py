@@ -66,7 +66,7 @@ def test_a_test_file_is_scored_by_every_method_and_form(tmp_path, vectors):
     assert report["passes"] == 1 + 0 + 4 + 2 + 2 + 4 + 2
 
 
-def test_without_a_test_file_every_text_is_classified_once_by_the_folds_of_the_file(tmp_path, vectors):
+def test_without_a_test_file_each_text_is_classified_once_by_folds(tmp_path, vectors):
     train = write_tsv(tmp_path / "all.tsv", 90, 3, folds=3)
     options = f"--train {train} --vectors {vectors} --length 8 --dimensions 3 --methods tmpca+svm"
     _, rows = run(tmp_path, *words(options))
