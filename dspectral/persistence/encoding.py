@@ -9,7 +9,7 @@ from scipy import sparse
 
 from dspectral.registry import CLASSES, check_shapes
 from dspectral.store.arrays import StoredGroup
-from dspectral.text.tokenizers import Tokenizer, as_tokenizer
+from dspectral.text.tokenizers import RULE_NAMES, Tokenizer, as_tokenizer
 from dspectral.types import JSON, is_sparse
 
 
@@ -161,7 +161,7 @@ class Decoder(NamedTuple):
             {key: self.decode(item) for key, item in node[fields].items()} for fields in ("parameters", "attributes")
         )
         for values in (parameters, attributes):
-            if isinstance(name := values.get("tokenizer"), str):
+            if isinstance(name := values.get("tokenizer"), str) and name not in RULE_NAMES:
                 values["tokenizer"] = Tokenizer(name)
         if isinstance(parameters.get("memory"), str):
             parameters["memory"] = None  # the cache folder of a Pipeline, whose pickles the next fit would load
