@@ -17,7 +17,7 @@ from dspectral.io.anndata import (
     select_variables,
     write_to_anndata,
 )
-from dspectral.parameters import check_flag, check_integer, check_option
+from dspectral.parameters import check_integer, check_option
 from dspectral.store.anndata import AnnDataCounts, open_anndata, open_backed
 from dspectral.store.anndata_files import create_groups, dense_matrix, read_anndata_shape
 from dspectral.store.counts import open_store
@@ -164,7 +164,7 @@ def pca(
     ((200, 5), (40, 5), 1)
     """
     check_option("svd_solver", svd_solver, SOLVERS)
-    kind = SketchedPCA if check_flag("zero_center", zero_center) else TruncatedSVD
+    kind = SketchedPCA if zero_center else TruncatedSVD
     mask_var = _resolve_mask_option(mask_var, use_highly_variable, layer, obsm)
     if key_added is not None and (not key_added or "/" in key_added):
         raise ValueError(f"key_added={key_added!r} must be a name without '/', such as 'X_counts'")
@@ -172,7 +172,7 @@ def pca(
     if rng is not None and random_state != 0:
         raise TypeError("rng and random_state are both given, but exclude each other: pass rng only")
     seed, dtype = random_state if rng is None else np.random.default_rng(rng), np.dtype(dtype)
-    target, rows, returned = _open_data(data, layer, obsm, copy=check_flag("copy", copy))
+    target, rows, returned = _open_data(data, layer, obsm, copy=bool(copy))
     if svd_solver is not None and not isinstance(target, Location):
         _warn_ignored_solver(svd_solver, rows, centered=bool(zero_center))
     rows = engine.wrap_disk_array(rows)

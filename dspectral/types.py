@@ -139,6 +139,8 @@ def check_container(X: Any, name: str = "X") -> None:
         kind, remedy = f"{kind}, {X!r:.200}", "dspectral.open_store(path) or zarr.open_array(path)"
     elif is_anndata(X):
         remedy = f"adata.X or adata.layers[...] of {', '.join(map(repr, X.layers)) or 'no layers'}"
+    elif hasattr(cls, "to_scipy_sparse"):
+        remedy = f"{name}.to_scipy_sparse()"
     elif hasattr(cls, "to_dask_array"):
         remedy = f"{name}.to_dask_array(lengths=True), which reads it once to count the rows"
     elif graph is not None and graph(X) is not None:  # None for xarray objects that are not chunked

@@ -257,7 +257,7 @@ def test_solvers_that_scanpy_ignores_are_warned_of(X, centered, solver, is_ignor
         warnings.simplefilter("always")
         coordinates = pp.pca(X, 3, svd_solver=solver, zero_center=centered)
     assert [f"svd_solver={solver!r}" in str(warning.message) for warning in caught] == [True] * is_ignored
-    np.testing.assert_array_equal(coordinates, pp.pca(X, 3, zero_center=centered))
+    np.testing.assert_array_equal(coordinates, pp.pca(X, 3, zero_center=centered or None))
 
 
 def test_mask_has_no_missing_values(tmp_path):

@@ -28,7 +28,14 @@ from dspectral.decomposition.spectrum import (
     spectrum,
     spectrum_from_summary,
 )
-from dspectral.inputs.rows import RowTransformer, frame_to_rows, get_row_dtype, project, validate_rows
+from dspectral.inputs.rows import (
+    RowTransformer,
+    frame_to_rows,
+    get_row_dtype,
+    is_whitened_in_double,
+    project,
+    validate_rows,
+)
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.parameters import RandomState, check_flag, check_integer, check_option, resolve_seed
 from dspectral.registry import register_class
@@ -298,11 +305,12 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         check_is_fitted(self)
         X = validate_rows(self, X, reset=False)
         axes, dtype, mean = self.components_.T, self.components_.dtype, self.mean_ if self.center else None
-        if self.whiten:
-            axes = (axes / self._standard_deviations).astype(dtype)
         # (x - mean) V' = x V' - mean V' keeps sparse rows sparse. Far from the origin both products are in double.
-        is_far = mean is not None and norm(mean) > FAR_MEAN * np.sqrt(np.sum(self.explained_variance_))
-        axes = np.ascontiguousarray(axes, dtype=np.float64 if is_far else dtype)
+        in_double = mean is not None and norm(mean) > FAR_MEAN * np.sqrt(np.sum(self.explained_variance_))
+        if self.whiten:  # quotients by tiny deviations overflow single precision
+            axes = axes / self._standard_deviations
+            in_double |= is_whitened_in_double(axes, dtype)
+        axes = np.ascontiguousarray(axes, dtype=np.float64 if in_double else dtype)
         to_axes = partial(project, axes=axes, mean=mean, dtype=dtype)
         Z = engine.map_rows(X, to_axes, n_columns=len(self.components_), dtype=dtype, name="project")
         if out is None:
@@ -326,7 +334,8 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         """
         check_is_fitted(self)
         X = frame_to_rows(X)
-        X = engine.as_dask_rows(X) if engine.is_lazy(X) else check_array(X, dtype=[np.float64, np.float32])
+        is_lazy, kinds = engine.is_lazy(X), [np.float64, np.float32]
+        X = engine.as_dask_rows(X, needs_sizes=False) if is_lazy else check_array(X, dtype=kinds)
         if X.shape[1] != len(self.components_):
             raise ValueError(
                 f"X has {X.shape[1]} columns, but must have {len(self.components_)}, one for each component: pass the "

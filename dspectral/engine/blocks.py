@@ -71,12 +71,12 @@ InMemory: TypeAlias = NDArray[Any] | sparse.sparray | sparse.spmatrix
 """A dense or sparse matrix in this process."""
 Stream: TypeAlias = InMemory | da.Array | HoldsCounts | Blocks
 """Everything that a pass can read."""
-DeclaredBlock: TypeAlias = tuple[int, int, str] | None
-"""Declared rows, columns and dtype of a block of a Dask array; None for blocks that are not matrices."""
+DeclaredBlock: TypeAlias = tuple[float, int, str] | None
+"""Declared rows (NaN if unknown), columns and dtype of a block of a Dask array; None for other blocks than matrices."""
 
 
-def as_dask_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
-    """Return ``X`` as a Dask array in row blocks of known sizes."""
+def as_dask_rows(X: InMemory | da.Array | HoldsCounts, *, needs_sizes: bool = True) -> da.Array:
+    """Return ``X`` as a Dask array in row blocks, of known sizes unless `needs_sizes` is False."""
     X = unwrap_xarray(X)
     # Read once, because the attribute of a store builds a new array each time.
     array = read_backed_rows(X) if is_backed(X) else wrap_disk_array(getattr(X, "counts", X))
@@ -94,7 +94,7 @@ def as_dask_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
             f"the Dask array has {len(array.chunks[1])} column chunks, but a block must hold whole rows: call "
             "X.rechunk({1: -1}) first"
         )
-    if any(math.isnan(size) for size in array.chunks[0]):
+    if needs_sizes and any(math.isnan(size) for size in array.chunks[0]):
         raise ValueError(
             "the Dask array has row chunks of unknown size, but sizes are needed: call X.compute_chunk_sizes() first"
         )
@@ -203,7 +203,7 @@ def get_declared_block(array: da.Array, block_number: int) -> DeclaredBlock:
     """Return the declared shape and dtype of a row block of a Dask array."""
     if array.dtype.kind == "O":  # not a matrix
         return None
-    return int(array.chunks[0][block_number]), int(array.chunks[1][0]), array.dtype.str
+    return array.chunks[0][block_number], int(array.chunks[1][0]), array.dtype.str
 
 
 def check_block(block: Any, declared: DeclaredBlock) -> Any:
@@ -219,7 +219,7 @@ def check_block(block: Any, declared: DeclaredBlock) -> Any:
             raise ValueError(f"it is a {type(block).__name__}, but it must be an ndarray or a SciPy sparse matrix")
         block = np.asarray(block)  # a numpy.matrix has another product
     n_rows, n_columns, dtype = declared
-    if block.shape != (n_rows, n_columns):
+    if block.shape != (block.shape[0] if math.isnan(n_rows) else n_rows, n_columns):
         raise ValueError(
             f"it has shape {block.shape}, but the Dask array declares {(n_rows, n_columns)}: create the array with the "
             "chunks of its blocks"

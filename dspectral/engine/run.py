@@ -275,7 +275,7 @@ def map_rows(
             raise ValueError(f"n_rows={n_rows} must have one number of rows for each of the {len(X.items)} blocks")
         array, sizes = blocks_as_array(X, f"{name}-read-{uuid4().hex}"), tuple(n_rows)
     else:
-        array = as_dask_rows(X)
+        array = as_dask_rows(X, needs_sizes=False)
         sizes = array.chunks[0]
     meta: Any = sparse.csr_array((0, 0), dtype=dtype) if sparse_output else np.empty((0, 0), dtype=dtype)
     label = make_block_layer_name(name)

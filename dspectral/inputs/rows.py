@@ -23,7 +23,7 @@ from dspectral.store.columns import (
     get_weighting,
     set_fitted_columns,
 )
-from dspectral.types import Doubles, FloatArray, Rows, RowsLike, check_container, is_sparse, unwrap_xarray
+from dspectral.types import Doubles, FloatArray, Rows, RowsLike, check_container, is_missing, is_sparse, unwrap_xarray
 
 _NUMBERS = "biuf"
 
@@ -83,10 +83,7 @@ def validate_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
             rows = validate_data(estimator, X, reset=reset, **kinds)
         except (TypeError, ValueError) as error:
             if wrong := _describe_invalid_columns(X):
-                raise ValueError(
-                    f"X has column(s) that are not numeric, {wrong}: remove them, or fill missing values, such as by "
-                    f"X.fillna(0) ({error!s:.200})"
-                ) from error
+                raise ValueError(f"X has {wrong} ({error!s:.200})") from error
             raise
     else:
         rows = check_array(X, estimator=estimator, input_name="X", **kinds)
@@ -97,15 +94,23 @@ def validate_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
 
 
 def _describe_invalid_columns(X: Any) -> str:
-    """Return a description of the columns of a DataFrame that are missing values, dates or not numeric."""
-    wrong = []
+    """Return which columns of a DataFrame have missing values, or are dates or texts, and what to do."""
+    missing, others = [], []
     for name in X.columns if hasattr(X, "dtypes") and hasattr(X, "columns") else ():
         values = np.asarray(X[name])
-        # Compared as strings: NaN and NaT are not equal to themselves, and comparing NA raises an error.
-        missing = sum(value is None or str(value) in ("nan", "NaT", "<NA>") for value in values.tolist())
-        if missing or values.dtype.kind in "mMUS":
-            wrong.append(f"{name!r} ({X[name].dtype}{f', {missing} missing' if missing else ''})")
-    return ", ".join(wrong[:5])
+        if values.dtype.kind in "mMUS":
+            others.append(f"{name!r} ({X[name].dtype})")
+        elif n_missing := sum(map(is_missing, values.tolist())):
+            missing.append(f"{name!r} ({X[name].dtype}, {n_missing} missing)")
+    fill = "fillna(0)" if hasattr(X, "fillna") else "fill_null(0).fill_nan(0)"  # of pandas, and of polars
+    return " and ".join(
+        f"column(s) {problem}: {', '.join(names[:5])}; {remedy}"
+        for names, problem, remedy in (
+            (missing, "with missing values", f"fill them, such as by X.{fill}"),
+            (others, "that are not numeric", "remove them"),
+        )
+        if names
+    )
 
 
 def check_lossless(X: object) -> None:
@@ -118,7 +123,7 @@ def check_lossless(X: object) -> None:
 
 
 def _validate_lazy(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
-    array = engine.as_dask_rows(X)
+    array = engine.as_dask_rows(X, needs_sizes=reset)
     _refuse_kind(array.dtype)
     name, (n_rows, n_columns) = type(estimator).__name__, array.shape
     for number, axis_name in ((n_rows, "sample"), (n_columns, "feature")):
@@ -171,13 +176,19 @@ def project(rows: Rows, *, axes: FloatArray, mean: Doubles | None = None, dtype:
     if mean is not None and is_dense(rows):
         # Subtracting before multiplying avoids cancellation; `correction` restores the rounding error of the mean.
         wide = np.result_type(rows.dtype, dtype)
-        shift, axes = mean.astype(wide), axes.astype(dtype, copy=False)
-        panels = [panel.astype(dtype, copy=False) @ axes for panel in iter_dense_panels(rows, shift, dtype=wide)]
-        correction = ((mean - shift) @ axes).astype(dtype)
-        return np.asarray(np.concatenate([np.zeros((0, axes.shape[1]), dtype=dtype), *panels]) - correction)
+        axes = axes if is_whitened_in_double(axes, dtype) else axes.astype(dtype, copy=False)
+        shift = mean.astype(wide)
+        panels = [panel.astype(axes.dtype, copy=False) @ axes for panel in iter_dense_panels(rows, shift, dtype=wide)]
+        projected = np.concatenate([np.zeros((0, axes.shape[1]), dtype=dtype), *panels]) - (mean - shift) @ axes
+        return np.asarray(projected, dtype=dtype)
     projected = sparse_products.times(rows, axes) if is_sparse(rows) else np.asarray(rows, dtype=axes.dtype) @ axes
     offset = 0.0 if mean is None else (mean @ axes).astype(axes.dtype)
     return np.asarray(projected - offset, dtype=dtype)
+
+
+def is_whitened_in_double(axes: FloatArray, dtype: DTypeLike) -> bool:
+    """Return whether axes over standard deviations are so large that products of `dtype` may overflow."""
+    return bool(np.abs(axes).max(initial=0.0) > float(np.finfo(np.dtype(dtype)).max) ** 0.5)
 
 
 class RunPlanMixin:

@@ -155,6 +155,14 @@ def test_equal_rows_explain_nothing(kind, solver):
     assert np.abs(model.transform(np.full((1, 5), 0.7))).max() < 1e-6
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_tiny_rows_in_single_precision_are_whitened(kind):
+    rows = kind((RNG.standard_normal((50, 6)) * 1e-39).astype(np.float32))
+    whitened = PCA(2, whiten=True).fit(rows).transform(rows)
+    assert whitened.dtype == np.float32
+    np.testing.assert_allclose(whitened.std(axis=0, ddof=1), 1.0, rtol=1e-5)
+
+
 def test_blocks_are_multiplied_about_their_means_and_merged():
     X, Z = 1e7 + RNG.standard_normal((30, 6)), RNG.standard_normal((6, 2))
     A = X - X.mean(axis=0)

@@ -165,9 +165,19 @@ class Frame:
         raise AssertionError("it was read")
 
 
+class COO:
+    """Stands in for an array of PyData sparse."""
+
+    def to_scipy_sparse(self):
+        raise AssertionError("it was read")
+
+    __array__ = to_scipy_sparse
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (COO, r"X.*COO.*X\.to_scipy_sparse\(\)"),
         (Frame, r"X.*Frame.*X\.to_dask_array\(lengths=True\)"),
         (lambda: dask.delayed(COUNTS), "X.*Delayed"),
         (lambda: TokenCorpus(["<?>"], np.ones(1), Blocks(int, [])), "X.*TokenCorpus.*dspectral.WordEmbedding"),
@@ -253,6 +263,25 @@ def test_columns_of_frames_have_names_an_order_and_plain_numbers():
             use(frame(text=["a"] * 30))
     some = frame().map_partitions(lambda part: part[part.index >= 10])
     assert TruncatedSVD(2).fit(some).transform(some).chunks[0] == (10, 10)  # none of an empty partition
+
+
+@pytest.mark.parametrize(("library", "fill"), [("pandas", "fillna"), ("polars", "fill_null")])
+def test_missing_values_of_a_frame_are_named_with_its_own_method(library, fill):
+    frame = pytest.importorskip(library).DataFrame({"a": [None, 1.0, 2.0], "b": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match=rf"missing values: 'a' \([Ff]loat64, 1 missing\).*X\.{fill}\(0\)"):
+        SketchedPCA(1).fit(frame)
+
+
+def test_chunks_of_unknown_sizes_are_transformed_but_not_fitted():
+    model, is_kept = SketchedPCA(2).fit(VALUES), VALUES[:, 0] > 0
+    rows = da.from_array(VALUES, chunks=(10, -1))
+    rows = rows[rows[:, 0] > 0]
+    projected = model.transform(rows)
+    np.testing.assert_array_equal(projected.compute(), model.transform(VALUES[is_kept]))
+    assert model.inverse_transform(projected).compute().shape == VALUES[is_kept].shape
+    for use in (SketchedPCA(2).fit, model.partial_fit):
+        with pytest.raises(ValueError, match="unknown size"):
+            use(rows)
 
 
 @pytest.mark.parametrize("container", ["pandas", "polars"])
