@@ -58,6 +58,8 @@ $(INSTALLED): pyproject.toml
 	  echo 'make: $(PYTHON) cannot make environments; on Debian and Ubuntu: apt install python3-venv' >&2; \
 	  exit 1; }
 	$(call environment,$(VENV),--editable '.[test]' --editable '.[notebooks]' --editable '.[docs]')
+	@echo 'make: compiling the loops of the main methods, once'
+	$(BIN)/dspectral warm
 	@touch $@
 
 demo: venv

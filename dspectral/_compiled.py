@@ -1,15 +1,17 @@
 """Loops that Numba compiles at their first call.
 
-Numba caches machine code on disk: beside the source, in the user's cache folder if the source folder is read-only, or
-in ``NUMBA_CACHE_DIR``. Each machine compiles a loop once. :data:`LISTENERS` are called before and after. A process
-that needs a loop while another process compiles it waits for the machine code; plain Numba would compile it twice.
+Numba caches machine code on disk for the source and the processor: beside the source, in the user's cache folder if the
+source folder is read-only, or in ``NUMBA_CACHE_DIR``. ``dspectral warm`` compiles the loops of the main methods after
+installation. :data:`LISTENERS` are called before and after a compilation.
 """
 
 import threading
+import time
+import zlib
 from collections.abc import Callable, Iterator
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from types import CodeType, FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,25 +63,62 @@ class Loop:
 
     def dispatcher(self) -> Callable[..., Any]:
         """Return Numba's dispatcher of the loop, created at the first call."""
-        from dspectral._machine_code import make_dispatcher  # noqa: PLC0415  Numba is imported with it
-
         with _LOCK:
             if self._dispatcher is None:
                 original = self._function
                 # Numba looks up names in the function's globals, which must hold dispatchers in place of loops.
-                called = {
-                    name: loop
-                    for name in set(_iterate_names(original.__code__))
-                    if isinstance(loop := original.__globals__.get(name), Loop) and loop is not self
-                }
-                names = original.__globals__ | {name: loop.dispatcher() for name, loop in called.items()}
+                called = {name: original.__globals__.get(name) for name in _iterate_names(original.__code__)}
+                loops = {name: loop for name, loop in called.items() if isinstance(loop, Loop) and loop is not self}
+                names = original.__globals__ | {name: loop.dispatcher() for name, loop in loops.items()}
                 code, defaults = original.__code__, original.__defaults__
                 function = FunctionType(code, names, original.__name__, defaults, original.__closure__)
                 function.__qualname__ = original.__qualname__  # part of the cache key
-                self._dispatcher = names[original.__name__] = make_dispatcher(
-                    function, contract=self._contract, listeners=LISTENERS
-                )
+                fastmath = {"contract"} if self._contract else False
+                # Nothing calls loops from C.
+                dispatcher = _import_numba().njit(nogil=True, no_cfunc_wrapper=True, fastmath=fastmath)(function)
+                try:
+                    dispatcher.enable_caching()
+                except (AttributeError, RuntimeError) as error:
+                    # NUMBA_DISABLE_JIT is set, or no folder is writable: each process compiles the loop.
+                    if isinstance(error, RuntimeError) and "cannot cache" not in str(error):
+                        raise
+                self._dispatcher = names[original.__name__] = dispatcher
             return self._dispatcher
+
+
+def get_loop_cpu() -> str:
+    """Return the processor for which Numba compiles, which decides the last bits of results."""
+    name, features = _import_numba().core.registry.cpu_target.target_context.codegen().magic_tuple()[1:]
+    return f"{name} {zlib.crc32(features.encode()):08x}"
+
+
+@cache
+def _import_numba() -> Any:
+    """Import Numba, which is slow, and call LISTENERS when it compiles a loop of this package."""
+    import numba  # noqa: PLC0415
+    from numba.core import event  # noqa: PLC0415
+
+    class CompileListener(event.Listener):
+        """Passes on the compilations of the outermost loops."""
+
+        starts: ClassVar[list[float]] = []
+
+        def on_start(self, event: Any) -> None:
+            self.starts.append(time.perf_counter())
+            self.call_listeners(event, None)
+
+        def on_end(self, event: Any) -> None:
+            self.call_listeners(event, time.perf_counter() - self.starts[-1])
+            self.starts.pop()
+
+        def call_listeners(self, event: Any, seconds: float | None) -> None:
+            function = event.data["dispatcher"].py_func
+            if len(self.starts) == 1 and function.__module__.startswith(__package__):
+                for listener in tuple(LISTENERS):
+                    listener(function.__name__, function.__module__, seconds)
+
+    event.register("numba:compile", CompileListener())
+    return numba
 
 
 def _iterate_names(code: CodeType) -> Iterator[str]:

@@ -10,7 +10,7 @@ from distributed import Client, LocalCluster
 IMPORTED = [
     "pytest",
     "distributed",
-    "dspectral._machine_code",
+    "dspectral._compiled",
     "dspectral.decomposition.estimators",
     "dspectral.methods.brown",
     "tests.engine.blocks",

@@ -9,7 +9,6 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FLOORS = {
-    "dspectral._machine_code": -1,
     "dspectral._compiled": 0,
     "dspectral.registry": 0,
     "dspectral.configuration": 0,
@@ -77,8 +76,8 @@ USERS = {
     "bokeh": {"dspectral.dashboard", "dspectral.exploring"},
     "jinja2": {"dspectral.dashboard", "dspectral.exploring", "workflows"},
     "distributed": {"dspectral.dashboard", "workflows"},
-    "numba": {"dspectral._machine_code"},
-    "filelock": {"dspectral._machine_code", "dspectral.store"},
+    "numba": {"dspectral._compiled"},
+    "filelock": {"dspectral.store"},
     "rich": {"dspectral.__main__", "dspectral.watch", "workflows"},
     "matplotlib": {"dspectral.plotting", "workflows"},
 }
@@ -119,9 +118,8 @@ OPTIONAL = {"anndata", "h5py", "librosa", "pyarrow", "pycrfsuite", "soundfile", 
 """Extras, imported inside the functions that read their formats, so that the rest works without them."""
 LATE = {
     "dspectral.configuration": {"dask", "dask.utils"},
-    "dspectral._compiled": {"dspectral._machine_code"},
+    "dspectral._compiled": {"numba", "numba.core"},
     "dspectral.decomposition.base": {"dspectral.store.coordinates", "sklearn.callback"},
-    "dspectral.linalg.blas": {"dspectral._machine_code"},
     "dspectral.engine.around.checkpoints": {"fsspec"},
     "dspectral.engine.around.context": {"dask"},
     "dspectral.engine.around.callbacks": {"dask"},

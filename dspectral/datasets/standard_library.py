@@ -1,15 +1,19 @@
 """Docstrings and comments of the Python standard library, as a corpus available on every machine."""
 
 import ast
+import json
 import math
 import os
 import re
+import sys
 import sysconfig
 import tokenize
 import warnings
+import zlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,7 +56,8 @@ def standard_library_documents(root: Path | None = None) -> LabeledDocuments:
     Parameters
     ----------
     root : Path, optional
-        Folder to read; by default the standard library of the running interpreter, without its tests.
+        Folder to read; by default the standard library of the running interpreter, without its tests, whose documents
+        are kept in the user's cache folder.
 
     Returns
     -------
@@ -71,7 +76,9 @@ def standard_library_documents(root: Path | None = None) -> LabeledDocuments:
     >>> "decoder" in documents.labels, documents.unread
     (True, [])
     """
-    root = Path(expand_path(root or sysconfig.get_path("stdlib")))
+    if root is None:
+        return _read_standard_library()
+    root = Path(expand_path(root))
     files = _list_sources(root)
     if not files:
         raise FileNotFoundError(f"root={root} has no Python source: pass the root of a source distribution of Python")
@@ -88,6 +95,23 @@ def standard_library_documents(root: Path | None = None) -> LabeledDocuments:
         result.texts.extend(texts)
         result.labels.extend([name.parts[0].removesuffix(".py")] * len(texts))
     return result
+
+
+def _read_standard_library() -> LabeledDocuments:
+    """Return the documents of the running interpreter, which take seconds to parse, from the user's cache folder."""
+    root = Path(sysconfig.get_path("stdlib"))
+    key = f"{sys.version} {root} {Path(__file__).stat().st_mtime_ns}"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dspectral"
+    path = cache / f"standard-library-{zlib.crc32(key.encode()):08x}.json"
+    with suppress(OSError):
+        return LabeledDocuments(*json.loads(path.read_text(encoding="utf-8")))
+    documents = standard_library_documents(root)
+    with suppress(OSError):  # a home without room or permission: the next process parses again
+        cache.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps(documents), encoding="utf-8")
+        temporary.replace(path)
+    return documents
 
 
 def standard_library_intents(

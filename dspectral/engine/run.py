@@ -353,7 +353,8 @@ def _pass_context(
     # Naming a scheduler overrides a distributed client, to which all rows in memory would be copied.
     is_sync = dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded")
     # The graph of rows in memory has only tasks that are needed.
-    local = {"scheduler": "sync" if is_sync else "threads", "optimize_graph": False} if is_local else {}
+    scheduler = dask.local.get_sync if is_sync else dask.threaded.get  # by its name, Dask would import distributed
+    local = {"scheduler": scheduler, "optimize_graph": False} if is_local else {}
     # The limit of BLAS threads covers the whole pass, because each change restarts its threads.
     with (
         blas_in_one_thread(),

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.linalg  # noqa: F401  loads SciPy's own BLAS, so that the controller below sees it
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
+from dspectral._compiled import get_loop_cpu
 from dspectral.types import is_sparse
 
 CSR_ARRAYS = ("data", "indices", "indptr")
@@ -102,8 +103,6 @@ def source_hash() -> str:
 @cache
 def numeric_environment() -> dict[str, str]:
     """Return the versions, BLAS, processor and source hash on which the last bits of results depend."""
-    from dspectral._machine_code import get_loop_cpu  # noqa: PLC0415  Numba is imported with it
-
     versions = {"Python": platform.python_version(), "machine": platform.machine()}
     for package in PACKAGES:
         try:

@@ -93,7 +93,7 @@ def is_of_numba() -> bool:
     """Report whether compiled loops are read from their cache, which is this machine's own."""
     frame = sys._getframe()
     while frame is not None:
-        if "numba" in frame.f_code.co_filename or "_machine_code" in frame.f_code.co_filename:
+        if "numba" in frame.f_code.co_filename or "_compiled" in frame.f_code.co_filename:
             return True
         frame = frame.f_back
     return False
