@@ -1,6 +1,7 @@
 import ast
 import asyncio
 import os
+import sysconfig
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -122,3 +123,17 @@ def test_folders_of_tests_and_of_installed_packages_are_not_looked_through(tmp_p
     monkeypatch.setattr(os, "scandir", lambda path: seen.append(Path(path).name) or scan(path))
     assert standard_library_documents(tmp_path).texts == ["a text that is in a"]
     assert not {"site-packages", "tests"} & set(seen)
+
+
+def test_documents_of_the_standard_library_are_read_from_the_cache_of_the_user(tmp_path, monkeypatch):
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "a.py").write_text('"""One two three four five."""')
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path / "library"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    documents = standard_library_documents()
+    assert documents.texts == ["One two three four five."]
+    (tmp_path / "library" / "a.py").unlink()
+    assert standard_library_documents() == documents
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "library" / "a.py"))
+    (tmp_path / "library" / "a.py").write_text('"""Six seven eight nine ten."""')  # no folder
+    assert standard_library_documents().texts == ["Six seven eight nine ten."]
