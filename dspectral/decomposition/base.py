@@ -1,6 +1,5 @@
 """Fit, update and projection of the singular value decompositions, with scikit-learn's fitted attributes."""
 
-from collections.abc import Callable, Generator
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -62,6 +61,8 @@ def _is_share(k: object) -> bool:
     {
         "components_": "n_components_ n_features_in_",
         "singular_values_": "n_components_",
+        "singular_value_intervals_": "n_components_ 2",
+        "residuals_": "n_components_",
         "explained_variance_": "n_components_",
         "explained_variance_ratio_": "n_components_",
         "mean_": "n_features_in_",
@@ -145,57 +146,13 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         ConvergenceWarning
             If more than ``tol`` of the energy may be lost.
         """
-        if not hasattr(self, "_skl_callbacks"):
-            steps = self._find_components(X)
-            decompose = next(steps)
-            while decompose is not None:  # as in `_fit`, without its frame in a debugger
-                decompose = steps.send(decompose())
-            return self
-        from sklearn.callback import CallbackSupportMixin, with_callbacks  # noqa: PLC0415  takes a second
-
-        def fit_with_callbacks(self: Self) -> None:
-            task = CallbackSupportMixin._init_callback_context(self)  # noqa: SLF001  for authors of estimators
-            task.call_on_fit_task_begin(estimator=self)
-            self._fit(X)
-            task.call_on_fit_task_end(estimator=self)
-
-        with_callbacks(fit_with_callbacks)(self)
-        return self
-
-    def set_callbacks(self, *callbacks: object) -> Self:
-        """Set callbacks of scikit-learn (version 1.9 or later) for ``fit``.
-
-        Parameters
-        ----------
-        *callbacks : object
-            Callbacks such as ``sklearn.callback.ProgressBar()``. Without arguments all callbacks are removed, as
-            required before ``save``.
-
-        Returns
-        -------
-        self
-            The estimator.
-        """
-        from sklearn.callback import CallbackSupportMixin  # noqa: PLC0415
-
-        CallbackSupportMixin.set_callbacks(self, *callbacks)
-        return self
+        return self._fit(X)
 
     def _fit(self, X: RowsLike, *, one_pass: bool = False) -> Self:
-        """Fit the components. With `one_pass`, read one pass, so that ``partial_fit`` works."""
-        steps = self._find_components(X, one_pass=one_pass)
-        decompose = next(steps)
-        while decompose is not None:
-            decompose = steps.send(decompose())
-        return self
+        """Fit the components. With `one_pass`, read one pass, so that ``partial_fit`` works.
 
-    def _find_components(
-        self, X: RowsLike, *, one_pass: bool = False
-    ) -> Generator[Callable[[], Spectrum] | None, Spectrum, None]:
-        """Yield each decomposition to run, receive its result, set the fitted attributes, yield None last.
-
-        For a share of the variance try 32 components, then double the number. With `one_pass` the rows are read once,
-        so that ``partial_fit`` works, and the sketch size limits the number of components for a share.
+        For a share of the variance try 32 components, then double the number; with `one_pass` the sketch size is the
+        maximum.
         """
         X = validate_rows(self, X, reset=True)
         self.random_state_ = resolve_seed(self.random_state)
@@ -205,7 +162,7 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         if one_pass:
             options = options._replace(solver=select_solver(options, X.shape[1]))
         if not _is_share(self.n_components):
-            result = yield partial(spectrum, X, options)
+            result = spectrum(X, options)
             self._set(result)
         else:
             max_components, n_passes = min(X.shape), 0
@@ -214,22 +171,35 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
                 max_components = min(max_components, options.sketch_size or MAX_SHARE_COMPONENTS)
             k = max_components if finds_all or one_pass else min(32, max_components)
             while True:
-                possible = options._replace(n_components=k)
-                result = yield partial(spectrum, X, possible, is_last=k == max_components, warns=False)
+                result = spectrum(X, options._replace(n_components=k), is_last=k == max_components, warns=False)
                 n_passes += result.n_passes
                 self._set(result)
                 if k == max_components or np.sum(self.explained_variance_ratio_) > self.n_components:
                     break
                 k = min(2 * k, max_components)
             self._truncate_to_share(result._replace(n_passes=n_passes))
-        if 0 < options.tol < result.lost_share:
+        self._warn_if_not_converged(options, result.lost_share)
+        return self
+
+    def _warn_if_not_converged(self, options: SVDOptions, lost_share: float) -> None:
+        """Warn if a tolerance was not reached within the passes."""
+        is_left_out = self.residuals_ > options.residual_tol * self.singular_values_**2
+        if options.residual_tol and is_left_out.any() and self.solver_ == "krylov":
+            warn(
+                f"{np.sum(is_left_out)} of {len(is_left_out)} components, from number {np.argmax(is_left_out)} on, did "
+                f"not converge within {self.n_passes_} passes: their residuals exceed {options.residual_tol:.0e} of "
+                "their squared singular values. singular_value_intervals_ has bounds of the singular values; increase "
+                "n_passes or sketch_size",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        elif 0 < options.tol < lost_share:
             warn(
                 f"tol={options.tol} was not reached: up to {self.certificate_.lost:.2g} of the energy may be lost "
                 f"after {self.n_passes_} pass(es) of solver {self.solver_!r}; increase n_passes or sketch_size",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-        yield None
 
     def _truncate_to_share(self, result: Spectrum) -> None:
         """Keep the fewest components of a spectrum that explain the share of the variance together."""
@@ -238,8 +208,8 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         # If rounding keeps the sum below the share, keep all nonzero components.
         n_enough = int(np.searchsorted(cumulative_shares, self.n_components, side="right")) + 1
         n = min(n_enough, max(1, int(np.sum(result.values > 0))))
-        axes, values, variances = result.axes[:n], result.values[:n], result.variances[:n]
-        self._set(result._replace(axes=axes, values=values, variances=variances))
+        names = ("axes", "values", "variances", "bounds", "residuals")
+        self._set(result._replace(**{name: getattr(result, name)[:n] for name in names}))
 
     @available_if(lambda self: self.solver in _GROWING)
     @engine.tracked_fit
@@ -364,6 +334,8 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
     def _set(self, result: Spectrum) -> None:
         self.components_ = result.axes
         self.singular_values_ = np.sqrt(result.values)
+        self.singular_value_intervals_ = np.sqrt(result.bounds[: len(result.values)])
+        self.residuals_ = result.residuals
         self.n_components_ = len(result.axes)
         self.n_samples_ = self.n_samples_seen_ = result.n_rows
         self.energy_ = result.energy

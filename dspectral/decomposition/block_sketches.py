@@ -1,21 +1,19 @@
 """Sketches of blocks: the shrink step of Frequent Directions, and block Krylov iteration with an error bound."""
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import DTypeLike
 from scipy import sparse
-from scipy.special import erfinv
 
 from dspectral._compiled import read_only
 from dspectral.linalg import sparse_loops, sparse_products
-from dspectral.linalg.dense import column_norms, eigh_descending, rounding_floor, sum_rounding_bound
+from dspectral.linalg.dense import eigh_descending, rounding_floor, sum_rounding_bound
 from dspectral.linalg.krylov import KrylovSpace
+from dspectral.linalg.leading import largest_eigenvalue_bound
 from dspectral.linalg.panels import column_gram, combine_rows, inner_products, iter_panels, row_gram
-from dspectral.linalg.sparse_products import EIGHT, TransposeBuffer, TransposedPanels, is_nearly_dense
+from dspectral.linalg.sparse_products import TransposeBuffer, TransposedPanels, is_nearly_dense
 from dspectral.types import CSRRows, Doubles, FloatArray, IntArray
 
 OVERSAMPLING = 20
@@ -23,12 +21,8 @@ N_BLOCKS = 4
 """Number of products in which the Krylov iteration builds a sketch; each has this fraction of the columns."""
 MIN_ASPECT_RATIO = 3
 """Ratio of occurring columns to rows from which the basis has the length of the rows."""
-N_LANCZOS_STEPS, N_BISECTIONS = 7, 50
-"""Lanczos steps of an eigenvalue bound, and bisection steps of its interval."""
 COLUMNS_AT_ONCE = 1024
 """Columns of a sketch that are summed at a time: 2 MiB for 200 rows, which fit the cache."""
-FAILURE_PROBABILITY = 1e-8
-"""Probability per block that the bound is below the true norm."""
 
 
 class BlockSketch(NamedTuple):
@@ -122,55 +116,6 @@ class CenteredGram:
         if self.mean is not None:
             product -= np.outer(self.mean, self.rows.shape[0] * (self.mean @ Z))
         return product
-
-
-def largest_eigenvalue_bound(
-    multiply: Callable[[FloatArray, Doubles], Doubles], length: int, seed: int, dtype: DTypeLike
-) -> float:
-    """Return an upper bound of the largest eigenvalue of a symmetric operator M, by Lanczos steps from random starts.
-
-    For a unit eigenvector u with eigenvalue x, ``(u'w)^2`` of a start w is at most the Christoffel number
-    ``|w|^2 / (p_0(x)^2 + ... + p_q(x)^2)`` of the orthonormal polynomials of q steps (Golub and Meurant 2010,
-    "Matrices, moments and quadrature"). The eight starts are normal and independent of M, so the probability that all
-    ``|u'w|`` are small is the product of eight. `multiply`: returns ``M q - subtrahend``, shape (length, 8).
-
-    >>> values = np.arange(100.0)[:, None]
-    >>> bound = largest_eigenvalue_bound(lambda q, subtrahend: values * q - subtrahend, 100, 0, np.float64)
-    >>> bool(99.0 <= bound < 110.0)
-    True
-    """
-    min_norm = math.sqrt(2.0) * erfinv(FAILURE_PROBABILITY ** (1.0 / EIGHT))
-    # A separate random stream, so that the probes are independent of the start of the sketch.
-    q = np.random.default_rng([seed, 1]).standard_normal((length, EIGHT), dtype=np.float32).astype(dtype)
-    norms = column_norms(q)
-    q /= norms
-    before = np.zeros_like(q)
-    # Invariant: column j of q is the newest Lanczos vector of start j, `diagonals` and `off_diagonals` its tridiagonal
-    # matrix so far: M q_t = beta_t q_(t-1) + alpha_t q_t + beta_(t+1) q_(t+1). There is no reorthogonalization.
-    diagonals, off_diagonals = [], [np.zeros(EIGHT)]
-    for _ in range(N_LANCZOS_STEPS):
-        product = multiply(q, before * off_diagonals[-1])
-        diagonals.append(np.einsum("ij,ij->j", q, product, dtype=np.float64))
-        product -= q * diagonals[-1]
-        # In an invariant space the product is 0: the floor makes the next vectors 0 instead of NaN.
-        off_diagonals.append(np.maximum(column_norms(product), np.finfo(q.dtype).tiny))
-        before, q = q, (product / off_diagonals[-1]).astype(q.dtype)
-    # off_diagonals[0] couples the start vector to its predecessor, which is zero, so it is not part of the
-    # tridiagonal matrix. The bound lies between the largest Ritz value, above which all polynomials increase, and the
-    # point where the linear polynomial alone exceeds the limit.
-    tridiagonal = zip(np.array(diagonals).T, np.array(off_diagonals[1:-1]).T, strict=True)
-    low = np.array([scipy.linalg.eigvalsh_tridiagonal(d, e).max() for d, e in tridiagonal])
-    high = np.maximum(low, diagonals[0] + off_diagonals[1] * norms / min_norm)
-    with np.errstate(over="ignore", invalid="ignore"):  # if the space is invariant
-        for _ in range(N_BISECTIONS):
-            x = (low + high) / 2.0
-            p_before, p, total = np.zeros(EIGHT), np.ones(EIGHT), np.ones(EIGHT)
-            for alpha, beta, beta_next in zip(diagonals, off_diagonals[:-1], off_diagonals[1:], strict=True):
-                p_before, p = p, ((x - alpha) * p - beta * p_before) / beta_next
-                total += p * p
-            below = total <= (norms / min_norm) ** 2
-            low, high = np.where(below, x, low), np.where(below, high, x)
-    return max(0.0, float(high.max()))
 
 
 def sketch_in_row_space(

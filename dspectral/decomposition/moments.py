@@ -1,15 +1,11 @@
 """Summaries of rows: moments, QR factors and Gram products; exact singular vectors of rows in memory."""
 
 from collections.abc import Iterator
-from functools import partial
-from inspect import signature
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import LinearOperator, eigsh
 
-from dspectral.decomposition.block_sketches import largest_eigenvalue_bound
 from dspectral.engine.summary import BlockSize, MemoryEstimate, add_fields, min_block_bytes
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import (
@@ -26,7 +22,6 @@ from dspectral.linalg.block_sums import (
 )
 from dspectral.linalg.dense import (
     GRADED_RATIO,
-    MAX_GRAM_SIDE,
     eigh_descending,
     jacobi_svd,
     mean_noise_floor,
@@ -37,6 +32,7 @@ from dspectral.linalg.dense import (
     sum_rounding_bound,
     triangular_factor,
 )
+from dspectral.linalg.leading import MAX_GRAM_SIDE, find_leading_space
 from dspectral.linalg.panels import iter_panels, multiply_from_left, row_gram
 from dspectral.linalg.sparse_products import iter_dense_column_panels
 from dspectral.registry import register_class
@@ -331,18 +327,20 @@ class AllRows(NamedTuple):
 
 
 class ExactSVD(NamedTuple):
-    """Right singular vectors `axes` (k, d), in Fortran order, and squared singular `values` (k,) of (centered) rows.
+    """Right singular vectors `axes` (r, d), in Fortran order, and squared singular `values` (r,) of (centered) rows.
 
-    `mean` (d,): mean of the rows; `energy`: squared Frobenius norm of the (centered) rows; `residual_bound`: bound on
-    the other squared singular values; `rounding`: bound on the rounding error of the values; `variance_fields`:
-    variances, scatter, noise_floor and resolution of a ``Spectrum``.
+    `mean` (d,): mean of the rows; `energy`: squared Frobenius norm of the (centered) rows; `bounds` (k + 1,): upper
+    bounds of the first squared singular values; `residuals` (r,): norms of ``C x - value x``; both without `rounding`,
+    a bound on the rounding error of the values; `variance_fields`: variances, scatter, noise_floor and resolution of a
+    ``Spectrum``.
     """
 
     axes: FloatArray
     values: Doubles
     mean: Doubles
     energy: float
-    residual_bound: float
+    bounds: Doubles
+    residuals: Doubles
     rounding: float
     variance_fields: tuple[Doubles, float, float, float]
 
@@ -357,9 +355,9 @@ def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
     """Return the leading right singular vectors of rows, at most their rank, exact up to rounding.
 
     Let m be the smaller of n and the number of occurring columns. If m is at most ``max(800, 4 k)``, the m x m Gram
-    matrix is decomposed, or a QR decomposition is computed if the Gram matrix cannot resolve k values. Otherwise ARPACK
-    is used, with a few hundred products. Memory: twice the rows, ``3 k`` numbers per row or column of the shorter side
-    and ``k`` per one of the longer. Shapes: `rows` (n, d), float32 or float64.
+    matrix is decomposed, or a QR decomposition is computed if the Gram matrix cannot resolve k values. Otherwise a
+    block Krylov space of a few hundred columns is searched. Memory: twice the rows, ``4 k`` to ``8 k`` numbers per row
+    or column of the shorter side and ``k`` per one of the longer. Shapes: `rows` (n, d), float32 or float64.
     """
     n_rows, dense = rows.shape[0], is_dense(rows)
     whole: Any = rows
@@ -380,12 +378,15 @@ def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
     products = np.float64 if is_small else whole.dtype
     rounding = mean_rounding + product_rounding_bound(n_rows, formed, products)
     axes: FloatArray
+    residuals = np.zeros(k)
     if energy <= noise_floor * center:
-        values, axes, left, floor = np.zeros(0), np.zeros((len(side.columns), 0)), energy, 0.0
+        values, axes, bounds, floor = np.zeros(0), np.zeros((len(side.columns), 0)), np.full(k + 1, energy), 0.0
     elif is_small:
-        values, axes, left, floor = side.decompose_gram(k, min(k, n_rows - center), formed)
+        values, axes, bounds, floor = side.decompose_gram(k, min(k, n_rows - center), formed)
     else:
-        values, axes, left, floor = side.run_arpack(k, seed, formed)
+        space = find_leading_space(side.times, side.length, k, seed=seed, dtype=side.rows.dtype)
+        bounds, residuals = space.bounds, space.residuals
+        values, axes, floor = side.rotate_basis(space.vectors, formed)
     resolution = np.sqrt(min(1.0, floor / values[0])) if len(values) else 1.0
     # In Fortran order, for products with rows. Fix signs: the first of the largest entries is positive.
     tall = np.zeros((rows.shape[1], len(values)), dtype=rows.dtype)
@@ -401,7 +402,7 @@ def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
     elif not center:  # over occurring columns only, which are few for hashed text
         variances = values - n_rows * (mean[side.columns] @ axes) ** 2
     scatter_fields = variances, scatter, noise_floor, float(resolution)
-    return ExactSVD(tall.T, values, mean, energy, left + rounding, rounding, scatter_fields)
+    return ExactSVD(tall.T, values, mean, energy, bounds, residuals[: len(values)], rounding, scatter_fields)
 
 
 class _ShorterSide:
@@ -432,32 +433,36 @@ class _ShorterSide:
         self.mean = None if self.shift is None else self.shift.astype(rows.dtype)
         self.projected_total = 0.0 if self.mean is None else self.rows @ self.mean
 
-    def decompose_gram(self, k: int, n_wanted: int, uncentered_energy: float) -> tuple[Doubles, Doubles, float, float]:
-        """Decompose a short side; return squared singular values, singular vectors (c, r), remainder and floor.
+    def decompose_gram(
+        self, k: int, n_wanted: int, uncentered_energy: float
+    ) -> tuple[Doubles, Doubles, Doubles, float]:
+        """Decompose a short side; return squared singular values, singular vectors (c, r), bounds and floor.
 
-        The remainder bounds the other values, the floor is the rounding of values. `n_wanted`: largest possible rank up
-        to k; `uncentered_energy`: energy of the rows before centering.
+        The bounds (k + 1,) are those of the first values, the floor is the rounding of values. `n_wanted`: largest
+        possible rank up to k; `uncentered_energy`: energy of the rows before centering.
         """
         values, vectors = eigh_descending(self._compute_gram(), min(self.length, k + 1))
         centers_product = self.shift is not None and not is_dense(self.rows)
         floor = rounding_floor(np.array([uncentered_energy if centers_product else values[0]]), np.float64)
         floor *= max(1.0, np.sqrt(max(self.rows.shape)) / 16.0)
-        left, rank = float(values[k:].sum()), int(np.sum(values[:k] > floor))
+        rank = int(np.sum(values[:k] > floor))
         squares = bool(n_wanted) and values[n_wanted - 1] > max(floor, GRAM_RESOLUTION * values[0])
         squares |= not is_dense(self.rows) and self.rows.shape[0] * self.rows.shape[1] > MAX_FILLED_ENTRIES
         if not squares:
             sizes, right_vectors = jacobi_svd(self._compute_factor())
-            values, vectors, left = sizes**2, right_vectors.T, float(np.sum(sizes[k : k + 1] ** 2))
+            values, vectors = sizes**2, right_vectors.T
             rank, floor = min(k, len(values)), rounding_floor(sizes[:1], np.float64) ** 2
+        # Values that are dropped are at most the floor.
+        bounds = np.maximum(np.pad(values, (0, k + 1))[: k + 1], floor)
         values, vectors = values[:rank], vectors[:, :rank]
         if not self.by_rows:
-            return values, vectors, left, floor
+            return values, vectors, bounds, floor
         sparsely = squares and not is_dense(self.rows)
         long_vectors = (
             self.lift(vectors) if sparsely else np.concatenate([t.T @ vectors for _, t in self._iter_tiles()])
         )
         # QR from the largest value on, so that errors of small values do not affect large ones.
-        return values, np.linalg.qr(long_vectors / np.sqrt(values))[0], left, floor
+        return values, np.linalg.qr(long_vectors / np.sqrt(values))[0], bounds, floor
 
     def _iter_tiles(self) -> Iterator[tuple[slice, FloatArray]]:
         return iter_dense_column_panels(self.rows, 0, self.rows.shape[0], np.float64, self.shift)
@@ -478,28 +483,22 @@ class _ShorterSide:
             factor = triangular_factor(factor, panel_rows)
         return factor
 
-    def run_arpack(self, k: int, seed: int, uncentered_energy: float) -> tuple[Doubles, FloatArray, float, float]:
-        """Return the same as :meth:`decompose_gram`, computed by ARPACK."""
+    def rotate_basis(self, basis: FloatArray, uncentered_energy: float) -> tuple[Doubles, FloatArray, float]:
+        """Return squared singular values and singular vectors (c, r) in the span of a basis, and their floor."""
         dtype = self.rows.dtype
-        operator = LinearOperator((self.length,) * 2, matvec=self.times, dtype=dtype)
-        random = np.random.default_rng(seed)
-        # SciPy 1.17 takes a generator for restarts of rank-deficient problems.
-        generator: dict[str, Any] = {"rng": random} if "rng" in signature(eigsh).parameters else {}
-        _, basis = eigsh(operator, k=k, v0=random.standard_normal(self.length).astype(dtype), **generator)
-        basis = np.ascontiguousarray(basis)
-        left = largest_eigenvalue_bound(partial(self.multiply_complement, basis), self.length, seed, dtype)
         # The basis spans the eigenvectors up to rounding. Recompute their values in double precision from its image
         # under the rows, which the axes need anyway.
         long_vectors = self.lift(basis)
         values, rotation = eigh_descending(row_gram(long_vectors.T))
         floor = rounding_floor(values if self.mean is None else np.array([uncentered_energy]), dtype)
-        rank = int(np.sum(values > floor * max(1.0, np.sqrt(self.rows.shape[0]) / 16.0)))
+        floor *= max(1.0, np.sqrt(self.rows.shape[0]) / 16.0)
+        rank = int(np.sum(values > floor))
         values, rotation = values[:rank], rotation[:, :rank]
         factor, scale = (long_vectors, np.sqrt(values)) if self.by_rows else (basis, np.ones(rank))
         axes = factor @ (rotation / scale).astype(dtype)
         if rank and values[0] > GRADED_RATIO * values[-1]:
             axes = orthonormalize_axes(axes.T).T
-        return values, axes, left, floor
+        return values, axes, floor
 
     def times(self, Y: FloatArray) -> FloatArray:
         """Return ``C Y`` for a vector or a matrix Y."""
@@ -516,11 +515,6 @@ class _ShorterSide:
         product -= np.multiply.outer(self.projected_total, total)
         product += (self.mean @ self.mean) * total - self.projected_total @ Y
         return product
-
-    def multiply_complement(self, basis: FloatArray, q: FloatArray, subtracted: Doubles) -> Doubles:
-        """Return ``P C P q - subtracted`` for the orthogonal projection P onto the complement of a basis."""
-        product = self.times(q - basis @ (basis.T @ q))
-        return np.asarray(product - basis @ (basis.T @ product) - subtracted, dtype=np.float64)
 
     def lift(self, basis: FloatArray) -> FloatArray:
         """Map a basis of the shorter side to the longer one by the (centered) rows or their transpose."""

@@ -10,7 +10,7 @@ from scipy.special import gammaincinv
 
 from dspectral.decomposition.moments import GramProduct
 from dspectral.engine.summary import BlockSize, MemoryEstimate, min_block_bytes
-from dspectral.linalg.dense import leading_eigenpairs
+from dspectral.linalg.dense import leading_eigenpairs, rounding_floor
 from dspectral.linalg.krylov import KrylovSpace, find_stable_pairs
 from dspectral.linalg.panels import inner_products, iter_panels, multiply_from_left
 from dspectral.registry import register_class
@@ -154,6 +154,7 @@ class NystromSketch(NamedTuple):
             gram += rows.T @ rows
             probe_products += rows.T @ W[panel]
         stable = find_stable_pairs(inner, vectors, gram, values, Y.dtype)
+        unstable_value = float(gram.diagonal()[~stable].max(initial=0.0))
         root, gram, probe_products = root[:, stable], gram[stable][:, stable], probe_products[stable]
         error_gram, weights = np.zeros((W.shape[1],) * 2), root @ probe_products
         for panel in iter_panels(len(Y)):
@@ -165,7 +166,8 @@ class NystromSketch(NamedTuple):
         quantiles = 2.0 * gammaincinv(n * W.shape[1] / 2, FAILURE_PROBABILITY)
         bounds = np.sqrt(squares[np.minimum(n, len(squares)) - 1] / quantiles)
         amplification = float(np.linalg.norm(W)) / math.sqrt(quantiles[0])
-        return NystromApproximation(Y, root @ rotation, values, np.repeat(bounds, n)[:k], amplification)
+        floor = max(unstable_value, rounding_floor(values, Y.dtype))
+        return NystromApproximation(Y, root @ rotation, values, np.repeat(bounds, n)[:k], amplification, floor)
 
     def multiply(self, scale: float) -> Self:
         """Return a sketch whose products are scaled by a power of two."""
@@ -183,7 +185,8 @@ class NystromApproximation(NamedTuple):
 
     `product` (d, l) and `coefficients` (l, r): factors of its rows; `values` (r,): their squared lengths, which are its
     eigenvalues, largest first; `bounds` (k,): bounds on the magnitudes of the eigenvalues of the error, each but for a
-    probability of 1e-8; `amplification`: factor by which rounding of a product with the probes grows in the bounds.
+    probability of 1e-8; `amplification`: factor by which rounding of a product with the probes grows in the bounds;
+    `floor`: value below which eigenvalues may be dropped as rounding.
     """
 
     product: FloatArray
@@ -191,6 +194,7 @@ class NystromApproximation(NamedTuple):
     values: Doubles
     bounds: Doubles
     amplification: float
+    floor: float
 
     def get_axes(self, k: int) -> FloatArray:
         """Return the first k eigenvectors (k, d)."""

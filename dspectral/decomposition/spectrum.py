@@ -6,13 +6,14 @@ Dense rows are always centered before the product; without centering the mean is
 """
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args
 from warnings import warn
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy.linalg import norm
 
 from dspectral import engine
 from dspectral.configuration import get_memory_limit
@@ -86,7 +87,8 @@ class SVDOptions(NamedTuple):
 
     `n_passes`: number of passes of ``"krylov"``; `sketch_size`: rows of the sketch, or total number of columns of all
     products; `center`: whether the mean is subtracted; `dtype`: precision of the singular vectors; `tol`: share of
-    energy that may be lost, for which ``"krylov"`` takes as many passes as necessary, at most `n_passes`.
+    energy that may be lost, and `residual_tol`: largest residual of a component relative to its squared singular value;
+    for either ``"krylov"`` takes as many passes as necessary, at most `n_passes`.
     """
 
     n_components: int
@@ -97,6 +99,7 @@ class SVDOptions(NamedTuple):
     seed: int = 0
     dtype: DTypeLike = np.float64
     tol: float = 0.0
+    residual_tol: float = 0.0
 
     @property
     def n_sketch_rows(self) -> int:
@@ -189,11 +192,11 @@ def draw_random_columns(height: int, width: int, options: SVDOptions, *, in_file
 
 
 def multiply_by_column_groups(
-    Z: FloatArray, n_at_once: int
-) -> Generator[FloatArray, GramProduct, tuple[GramProduct, int]]:
-    """Yield groups of `n_at_once` columns of a matrix (d, r); return its product and the number of groups."""
+    multiply: Callable[[FloatArray], GramProduct], Z: FloatArray, n_at_once: int
+) -> tuple[GramProduct, int]:
+    """Return the product with a matrix (d, r), by groups of `n_at_once` columns, and the number of groups."""
     if n_at_once >= Z.shape[1] and not is_in_file(Z):
-        return (yield Z), 1
+        return multiply(Z), 1
     product = tall_zeros_like(Z, Z.shape[1])
     projected_totals = []
     starts = range(0, max(1, Z.shape[1]), n_at_once)
@@ -203,7 +206,7 @@ def multiply_by_column_groups(
         factor = np.empty((len(Z), group.stop - start), dtype=Z.dtype)
         for panel in iter_panels(len(Z), Z):
             factor[panel] = Z[panel, group]
-        part = yield factor
+        part = multiply(factor)
         projected_totals += [] if part.projected_total is None else [part.projected_total]
         for panel in iter_panels(len(Z), product):
             product[panel, group] = part.product[panel]
@@ -227,9 +230,8 @@ def power_of_four_scale(energy: float, dtype: DTypeLike) -> float:
 class Certificate(NamedTuple):
     """Bound on the spectral norm of ``A'A - B'B``, for the (centered) rows A and their approximation B.
 
-    B is the sketch, A itself (``"gram"``, ``"full"``), or the projection of A to the Krylov space (``"krylov"``), for
-    which the bound is the energy outside the space. Each squared singular value is at most the true
-    one, and at least the true one minus the bound.
+    B is the sketch, A itself (``"gram"``, ``"full"``), or the projection of A to the Krylov space (``"krylov"``). Each
+    squared singular value is at most the true one, up to rounding, and at least the true one minus the bound.
 
     Attributes
     ----------
@@ -239,8 +241,12 @@ class Certificate(NamedTuple):
         Bound divided by the squared Frobenius norm of A.
     lost : float
         Bound on the share of energy lost against the best rank k: the energy of A along the best k directions minus
-        that along the components, divided by the squared Frobenius norm of A. For ``"nystrom"``, and for ``"krylov"``
-        with a `tol`, the bounds fail with probability below 1e-6 over the seed; otherwise they are certain.
+        that along the components, divided by the squared Frobenius norm of A.
+
+    Notes
+    -----
+    ``"gram"`` and ``"full"`` have certain bounds. The others draw random probes: all bounds of a fit together fail with
+    probability below 1e-6 over the seed, plus 3e-8 for each sparse block of Frequent Directions.
     """
 
     absolute: float
@@ -249,9 +255,22 @@ class Certificate(NamedTuple):
 
     @classmethod
     def from_bounds(cls, absolute: float, energy: float, lost: float) -> Self:
-        """Return the certificate of rows of the given energy, of which the components lose at most `lost`."""
-        shares = (absolute / energy, min(1.0, lost / energy)) if energy else (0.0, 0.0)
-        return cls(*map(float, (absolute, *shares)))
+        """Return the certificate of rows of the given energy, of which the components lose at most `lost`.
+
+        If rounding leaves no energy although the bounds are not 0, all of it may be lost.
+        """
+        if energy > 0.0:
+            return cls(float(absolute), float(absolute / energy), float(min(1.0, lost / energy)))
+        return cls(float(absolute), float(absolute > 0.0), float(lost > 0.0))
+
+
+def bound_values(values: Doubles, upper: FloatArray | float, rounding: float, k: int) -> Doubles:
+    """Return lower and upper bounds of the first k squared singular values, shape (k, 2).
+
+    `values` (r,), `upper` (k,): upper bounds without rounding.
+    """
+    values = np.pad(values[:k], (0, max(0, k - len(values))))
+    return np.column_stack([np.maximum(0.0, values - rounding), np.maximum(values, upper) + rounding])
 
 
 class Spectrum(NamedTuple):
@@ -261,7 +280,8 @@ class Spectrum(NamedTuple):
     Frobenius norm; `solver`: never ``"auto"``; `summary`: summary that ``partial_fit`` extends, after one pass;
     `variances` (k,) and `scatter`: squared norms about the mean, along the axes and in total; `noise_floor`: rounding
     of `scatter`; `resolution`: share of the largest singular value below which others may be rounding; `lost_share`:
-    bound on the share of the energy lost, without rounding.
+    bound on the share of the energy lost, without rounding; `bounds` (n_components, 2): lower and upper bounds of the
+    squared singular values; `residuals` (k,): bounds on the norms of ``A'A x - value x``.
     """
 
     axes: FloatArray
@@ -278,6 +298,8 @@ class Spectrum(NamedTuple):
     noise_floor: float
     resolution: float
     lost_share: float
+    bounds: Doubles
+    residuals: Doubles
 
 
 def spectrum(
@@ -295,14 +317,8 @@ def spectrum(
         return pad_components(answer, options, warns=warns)
     products = options._replace(dtype=get_product_dtype(X, options))
     if solver == "krylov":
-        steps = krylov_steps(X.shape[1], products, n_reads // options.n_passes)
-        step, total, energy, with_sums = next(steps), np.zeros(0), 0.0, True
-        while not isinstance(step, Spectrum):
-            part = engine.summarize(X, summarize_block=product_summarizer(step, with_sums=with_sums), name="product")
-            if with_sums:  # once, unless rows are out of the range of the factor, which their energy shows
-                total, energy, with_sums = part.total, part.energy, part.product.dtype != step.dtype
-            step = steps.send(part._replace(total=total, energy=energy))
-        result = step._replace(axes=step.axes.astype(options.dtype, copy=False))
+        result = krylov_spectrum(PassProduct(X), X.shape[1], products, n_reads // options.n_passes)
+        result = result._replace(axes=result.axes.astype(options.dtype, copy=False))
     elif solver == "nystrom":
         basis = pilot_basis(X, products)
         to_products = nystrom_summarizer(basis, options.seed)
@@ -312,6 +328,21 @@ def spectrum(
         summary = engine.summarize(X, summarize_block=block_summarizer(options, solver), name="sketch")
         result = spectrum_from_summary(summary, options)
     return pad_components(result, options, warns=warns)
+
+
+class PassProduct:
+    """Product of ``A'A`` with a matrix in one pass over rows A, with their sums from the first pass."""
+
+    def __init__(self, X: "CheckedRows | HoldsRows") -> None:
+        self.X, self.total, self.energy, self.with_sums = X, np.zeros(0), 0.0, True
+
+    def __call__(self, Z: FloatArray) -> GramProduct:
+        """Return the product with a matrix (d, r)."""
+        summarize_block = product_summarizer(Z, with_sums=self.with_sums)
+        part = engine.summarize(self.X, summarize_block=summarize_block, name="product")
+        if self.with_sums:  # once, unless rows are out of the range of the factor, which their energy shows
+            self.total, self.energy, self.with_sums = part.total, part.energy, part.product.dtype != Z.dtype
+        return part._replace(total=self.total, energy=self.energy)
 
 
 def pilot_basis(X: "CheckedRows | HoldsRows", options: SVDOptions) -> FloatArray:
@@ -353,8 +384,11 @@ def pad_components(result: Spectrum, options: SVDOptions, *, warns: bool = True)
         )
     # Zero components keep the output width, so that pipelines still work.
     axes = np.zeros((missing, result.axes.shape[1]), dtype=result.axes.dtype)
-    values, variances = np.pad(result.values, (0, missing)), np.pad(result.variances, (0, missing))
-    return result._replace(axes=np.concatenate([result.axes, axes]), values=values, variances=variances)
+    values, variances, residuals = (
+        np.pad(x, (0, missing)) for x in (result.values, result.variances, result.residuals)
+    )
+    axes = np.concatenate([result.axes, axes])
+    return result._replace(axes=axes, values=values, variances=variances, residuals=residuals)
 
 
 def block_summarizer(
@@ -423,7 +457,10 @@ def spectrum_from_summary(summary: UpdatableSummary, options: SVDOptions) -> Spe
     certificate = Certificate.from_bounds(error, energy, k * error)
     lost_share = k * summary.error / energy if isinstance(summary, FrequentDirections) and energy else 0.0
     statistics = variances, scatter, noise_floor, resolution, lost_share
-    return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, 1, summary, *statistics)
+    dropped = values[:1].sum() * resolution**2 * (np.arange(k) >= len(values))
+    bounds = bound_values(values, dropped, error, k)
+    residuals = np.full(len(values), error)
+    return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, 1, summary, *statistics, bounds, residuals)
 
 
 def in_memory_spectrum(summary: AllRows, options: SVDOptions) -> Spectrum:
@@ -436,48 +473,38 @@ def in_memory_spectrum(summary: AllRows, options: SVDOptions) -> Spectrum:
         sketch = np.sqrt(values).astype(options.dtype)[:, None] * axes
         size = options.n_sketch_rows
         total = n_rows * svd.mean
-        residual_bound = svd.residual_bound + rounding_floor(values, options.dtype)
+        residual_bound = svd.bounds[-1] + 2.0 * norm(svd.residuals) + rounding + rounding_floor(values, options.dtype)
         sketch_summary = FrequentDirections(
             sketch, size, "full", n_rows, total, options.center, svd.energy, residual_bound
         )
-    certificate = Certificate.from_bounds(svd.residual_bound, svd.energy, k * rounding)
+    bounds = bound_values(values, np.pad(svd.bounds, (0, k))[:k], rounding, k)
+    # Values are recomputed from the components, so only the upper bounds have the rounding of products.
+    lost = float(np.sum(bounds[:, 1])) - math.fsum(values)
+    certificate = Certificate.from_bounds(float(svd.bounds[-1]) + rounding, svd.energy, lost)
     answer = axes, values, n_rows, svd.mean, svd.energy, certificate
-    return Spectrum(*answer, "in_memory", 1, sketch_summary, *svd.variance_fields, 0.0)
+    fields = svd.variance_fields
+    return Spectrum(*answer, "in_memory", 1, sketch_summary, *fields, 0.0, bounds, svd.residuals + rounding)
 
 
 def krylov_spectrum(
-    multiply: Callable[[FloatArray], GramProduct],
-    n_columns: int,
-    options: SVDOptions,
-    n_groups: int = 1,
+    multiply: Callable[[FloatArray], GramProduct], n_columns: int, options: SVDOptions, n_groups: int = 1
 ) -> Spectrum:
-    """Decompose ``A'A``, given as a function that multiplies by it: see :func:`krylov_steps`."""
-    steps = krylov_steps(n_columns, options, n_groups)
-    step = next(steps)
-    while not isinstance(step, Spectrum):
-        step = steps.send(multiply(step))
-    return step
-
-
-def krylov_steps(
-    n_columns: int, options: SVDOptions, n_groups: int = 1
-) -> Generator[FloatArray | Spectrum, GramProduct, None]:
-    """Decompose ``A'A``: yield each factor, whose product with it is sent back in one pass; yield the spectrum last.
+    """Decompose ``A'A``, given as a function that multiplies by it in one pass.
 
     With w columns of a product, p products and k components the space takes ``d (p w + k)`` numbers: in memory up to
     ``dspectral.memory-limit`` (1 GiB), else in temporary files, with the same bits. Musco and Musco 2015, "Randomized
     block Krylov methods for stronger and faster approximate singular value decomposition", algorithm 2.
     """
     n_passes, width = options.n_passes, n_product_columns(options, n_columns)
-    k, to_tol = options.n_components, options.tol > 0.0
+    k, until_converged = options.n_components, options.tol > 0.0 or options.residual_tol > 0.0
     basis_bytes = n_columns * (n_passes * width + options.n_components) * np.dtype(options.dtype).itemsize
     start = draw_random_columns(n_columns, width, options, in_file=basis_bytes > get_memory_limit())
-    space, n_done, n_reads, scale = KrylovSpace.start(start), 0, 0, 1.0
+    space, n_done, n_reads, scale, lost_share = KrylovSpace.start(start), 0, 0, 1.0, 1.0
     del start
     # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction if `center`. The
     # last product needs no orthogonalization, but with a tolerance the last one is not known in advance.
     while True:
-        gram_product, n_more = yield from multiply_by_column_groups(space.newest, math.ceil(width / n_groups))
+        gram_product, n_more = multiply_by_column_groups(multiply, space.newest, math.ceil(width / n_groups))
         n_done, n_reads = n_done + 1, n_reads + n_more
         product, gram_product = gram_product.product, gram_product._replace(product=gram_product.product[:0])
         energy = gram_product.get_energy(center=options.center)
@@ -490,44 +517,71 @@ def krylov_steps(
             product *= product.dtype.type(scale)
         product = product.astype(options.dtype, copy=False)
         is_last = n_done == n_passes or space.newest.shape[1] == 0
-        if to_tol or not is_last:
-            space = space.extend(product)
-        if to_tol or is_last:
-            best, bounds = space.approximation_and_bounds(k, -(-width // 3)) if to_tol else (space.close(product), None)
-            certificate, lost_share = certify_space(gram_product, best, bounds, scale, options)
-            if is_last or lost_share <= options.tol or space.newest.shape[1] == 0:
+        if not until_converged:
+            if is_last:
+                best = space.close(product, k, -(-width // 3))
                 break
+            space = space.extend(product)
+            continue
+        space = space.extend(product)
+        is_last |= space.newest.shape[1] == 0
+        if not is_last and options.residual_tol and not has_converged(space, k, options.residual_tol, n_passes, n_done):
+            continue
+        best = space.approximate(k, -(-width // 3))
+        lost_share = certify_space(gram_product, best, scale, options)[2]
+        if is_last or options.residual_tol or lost_share <= options.tol:
+            break
 
     def get_axes(k: int) -> FloatArray:
         return best.rows(1.0 / np.sqrt(best.values[:k]), release_parts=True)
 
-    values = best.values / scale
-    yield spectrum_from_products(get_axes, values, gram_product, options, certificate, lost_share, "krylov", n_reads)
+    bounds = certify_space(gram_product, best, scale, options)
+    residuals = best.outside_norms * (energy if best.bounds is None else best.bounds.outside / scale)
+    floor = best.floor / scale
+    return spectrum_from_products(
+        get_axes, best.values / scale, floor, gram_product, options, *bounds, residuals, "krylov", n_reads
+    )
+
+
+def has_converged(space: KrylovSpace, k: int, residual_tol: float, n_passes: int, n_done: int) -> bool:
+    """Return whether the residuals of k Ritz pairs are small; computed in every third pass of the second half."""
+    if 2 * n_done < n_passes or (n_passes - n_done) % 3:
+        return False
+    values, residuals = space.ritz_values(k)
+    return len(values) == k and bool(np.all(residuals <= residual_tol * values))
 
 
 def certify_space(
-    gram_product: GramProduct, best: Approximation, bounds: Doubles | None, scale: float, options: SVDOptions
-) -> tuple[Certificate, float]:
-    """Return the certificate of an approximation, and its bound on the share of energy lost without rounding.
+    gram_product: GramProduct, best: Approximation, scale: float, options: SVDOptions
+) -> tuple[Certificate, Doubles, float]:
+    """Return the certificate of an approximation, bounds of the values and the share lost without rounding.
 
-    `bounds` (k,): upper bounds of the first eigenvalues, times `scale`, which require normal start columns. Without
-    them the certificate is the trace of the residual, which is positive semidefinite for any start.
+    The bounds of an approximation, times `scale`, require normal start columns. The trace of the residual is another
+    one for any start, because the residual is positive semidefinite.
     """
-    values, energy = best.values / scale, gram_product.get_energy(center=options.center)
+    k, values, energy = options.n_components, best.values / scale, gram_product.get_energy(center=options.center)
     rounding = product_rounding_bound(gram_product.n_rows, max(energy, gram_product.energy), options.dtype)
-    mean_rounding = 0.0
+    mean_rounding = best.rounding / scale
     if gram_product.projected_total is not None:
-        mean_rounding = mean_rounding_bound(gram_product.energy, gram_product.mean_energy)
+        mean_rounding += mean_rounding_bound(gram_product.energy, gram_product.mean_energy)
     # Values whose rounding exceeds them are left out of the bound.
-    lost = max(0.0, energy - math.fsum(values))
+    trace = max(0.0, energy - math.fsum(values))
     residuals = np.maximum(0.0, energy - np.cumsum(values)) + rounding * best.rounding_factors
-    max_lost = error = residuals.min(initial=energy + rounding) + mean_rounding
-    if bounds is not None:
-        rounding += mean_rounding
-        short = bounds / scale - np.pad(values, (0, options.n_components))[: len(bounds)] + rounding
-        error, max_lost = min(max_lost, short.max()), min(max_lost, short.sum())
-        lost = min(lost, float(short.sum()) - len(short) * rounding)
-    return Certificate.from_bounds(error, energy, max_lost), lost / (energy or 1.0)
+    error = max_lost = residuals.min(initial=energy + rounding) + mean_rounding
+    rounding = rounding * best.rounding_factors[:k].max(initial=1.0) + mean_rounding
+    padded = np.pad(values[:k], (0, max(0, k - len(values))))
+    upper = padded + trace
+    if best.bounds is not None:
+        upper = np.minimum(upper, np.pad(best.bounds.eigenvalues, (0, k))[:k] / scale)
+    upper = np.maximum(upper, padded)
+    excess = upper - padded
+    if best.bounds is not None:
+        until_converged = options.tol > 0.0 or options.residual_tol > 0.0
+        error = min(error, (excess.max() if until_converged else best.bounds.outside / scale) + rounding)
+    max_lost = min(max_lost, excess.sum() + k * rounding)
+    certificate = Certificate.from_bounds(error, energy, max_lost)
+    lost_share = min(trace, float(excess.sum())) / (energy or 1.0)
+    return certificate, bound_values(values, upper, rounding, k), lost_share
 
 
 def nystrom_spectrum(sketch: NystromSketch, options: SVDOptions) -> Spectrum:
@@ -545,15 +599,23 @@ def nystrom_spectrum(sketch: NystromSketch, options: SVDOptions) -> Spectrum:
     exact = best.amplification * (product_rounding_bound(gram_product.n_rows, formed, np.float64) + sum_rounding)
     rounding = product_rounding_bound(gram_product.n_rows, formed, dtype) + sum_rounding
     residual_energy = max(0.0, energy - math.fsum(values))
-    certificate = Certificate.from_bounds(
-        min(residual_energy + rounding, bounds[0] + exact),
-        energy,
-        min(residual_energy, bounds.sum() + k * exact) + rounding,
-    )
+    error = min(residual_energy + rounding, bounds[0] + exact)
+    max_lost = min(residual_energy, bounds.sum() + k * exact) + rounding
+    certificate = Certificate.from_bounds(error, energy, max_lost)
     lost_share = min(residual_energy, float(bounds.sum())) / (energy or 1.0)
-    product_options = options._replace(dtype=dtype)
+    intervals = bound_values(values, np.pad(values[:k], (0, max(0, k - len(values)))) + error, rounding, k)
     result = spectrum_from_products(
-        best.get_axes, values, gram_product, product_options, certificate, lost_share, "nystrom", 1
+        best.get_axes,
+        values,
+        best.floor / scale,
+        gram_product,
+        options._replace(dtype=dtype),
+        certificate,
+        intervals,
+        lost_share,
+        np.full(len(values), error),
+        "nystrom",
+        1,
     )
     return result._replace(axes=result.axes.astype(options.dtype, copy=False), summary=sketch)
 
@@ -561,30 +623,35 @@ def nystrom_spectrum(sketch: NystromSketch, options: SVDOptions) -> Spectrum:
 def spectrum_from_products(
     get_axes: Callable[[int], FloatArray],
     values: Doubles,
+    floor: float,
     gram_product: GramProduct,
     options: SVDOptions,
     certificate: Certificate,
+    bounds: Doubles,
     lost_share: float,
+    residuals: Doubles,
     solver: str,
     n_reads: int,
 ) -> Spectrum:
-    """Return the spectrum from a product of all rows; `get_axes` returns the first k singular vectors (k, d)."""
+    """Return the spectrum from a product of all rows; `get_axes` returns the first k singular vectors (k, d).
+
+    Values up to `floor` may be dropped as rounding.
+    """
     n_rows, is_centered = gram_product.n_rows, gram_product.projected_total is not None
     mean, mean_energy = gram_product.mean, gram_product.mean_energy
     energy = gram_product.get_energy(center=options.center)
     # Centering a product after summing may leave only rounding.
     is_centered_after_sum = options.center and not is_centered
-    floor = (
-        rounding_floor(np.array([gram_product.energy if is_centered_after_sum else values[0]]), options.dtype)
-        if len(values)
-        else 0.0
-    )
-    k = min(options.n_components, int(np.sum(values > floor)))
+    rounding = rounding_floor(np.array([gram_product.energy]) if is_centered_after_sum else values[:1], options.dtype)
+    k = min(options.n_components, int(np.sum(values > rounding)))
     axes, values = orthonormalize_axes(get_axes(k)), values[:k]
     scatter = energy if options.center else gram_product.energy if is_centered else max(0.0, energy - mean_energy)
     variances = values if options.center else values - n_rows * multiply_from_left(mean, axes.T) ** 2
     noise_floor = (
         mean_noise_floor(n_rows, mean_energy) if is_centered else sum_rounding_bound(n_rows, gram_product.energy)
     )
-    statistics = variances, scatter, noise_floor, math.sqrt(floor / values[0]) if k else 1.0, lost_share
+    floor = max(rounding, floor * (k < options.n_components))
+    resolution = math.sqrt(min(1.0, floor / values[0])) if k else 1.0
+    bounds[:, 1] = np.maximum(bounds[:, 1], floor)
+    statistics = variances, scatter, noise_floor, resolution, lost_share, bounds, residuals[:k]
     return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, n_reads, None, *statistics)

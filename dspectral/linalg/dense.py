@@ -6,14 +6,12 @@ from rounding and are dropped. :func:`jacobi_svd` resolves singular values of a 
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterator
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import DTypeLike, NDArray
 from scipy.linalg.lapack import dgejsv
-from scipy.sparse.linalg import svds
 
 from dspectral.linalg.panels import (
     PANEL,
@@ -25,8 +23,7 @@ from dspectral.linalg.panels import (
     sum_panels,
     tall_zeros_like,
 )
-from dspectral.linalg.sparse_products import add_transpose_times
-from dspectral.types import CSRRows, Doubles, FloatArray, Rows, is_sparse
+from dspectral.types import Doubles, FloatArray
 
 MARGIN = 16.0
 """Eigenvalues above this multiple of the rounding error count towards the rank."""
@@ -39,10 +36,20 @@ MAX_JACOBI_ROWS = 1024
 
 
 def eigh_descending(K: Doubles, k: int | None = None) -> tuple[Doubles, Doubles]:
-    """Return the eigenvalues (n,) of a positive semidefinite matrix, largest first, and its eigenvectors (n, n)."""
-    index_range = None if k is None else (len(K) - k, len(K) - 1)
-    values, vectors = scipy.linalg.eigh(K, subset_by_index=index_range, check_finite=False)
-    return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    """Return the first k (by default all) eigenpairs of a positive semidefinite matrix (n, n), largest first.
+
+    For many equal eigenvalues LAPACK returns fewer pairs than requested; then all are computed. Shapes: returns (k,)
+    and (n, k).
+    """
+    k = len(K) if k is None else min(k, len(K))
+    index_range = None if k == len(K) else (len(K) - k, len(K) - 1)
+    try:
+        values, vectors = scipy.linalg.eigh(K, subset_by_index=index_range, check_finite=False)
+    except np.linalg.LinAlgError:
+        values = vectors = np.zeros(0)
+    if len(values) != k:
+        values, vectors = scipy.linalg.eigh(K, driver="evd", check_finite=False)
+    return np.maximum(values[: -k - 1 : -1], 0.0), vectors[:, : -k - 1 : -1]
 
 
 def leading_eigenpairs(
@@ -252,109 +259,3 @@ def orthonormalize_axes(axes: FloatArray) -> FloatArray:
     values, rotation = scipy.linalg.eigh(row_gram(axes))
     axes = combine_rows((rotation / np.sqrt(values)) @ rotation.T, axes)
     return fix_signs(axes, overwrite=True)
-
-
-OVERSAMPLING = 16
-"""Number of additional columns in subspace iteration."""
-ITERATIONS = 3
-Multiply: TypeAlias = Callable[[FloatArray], FloatArray]
-
-
-def leading_left_vectors(A: CSRRows, k: int, *, random_state: int = 0) -> tuple[Doubles, Doubles]:
-    """Return the first left singular vectors and singular values of a sparse matrix by subspace iteration.
-
-    Memory: ``(n + d) * (k + 16)`` numbers. Halko, Martinsson and Tropp 2011, algorithm 4.4. Shapes: `A` (n, d);
-    returns `vectors` (n, k), `values` (k,).
-    """
-    # Store the transpose: products that gather rows are twice as fast.
-    return _subspace_iteration(A.__matmul__, A.T.tocsr().__matmul__, A.shape, A.dtype, k, random_state)
-
-
-def leading_left_vectors_by_block(
-    blocks: Callable[[], Iterable[CSRRows]],
-    shape: tuple[int, int],
-    dtype: DTypeLike,
-    k: int,
-    *,
-    random_state: int = 0,
-) -> tuple[Doubles, Doubles]:
-    """Return the same bits as :func:`leading_left_vectors` for a matrix read in blocks of rows.
-
-    Memory: ``(n + d) * (k + 16)`` numbers and one block. Shapes: returns `vectors` (n, k), `values` (k,).
-
-    >>> from scipy import sparse
-    >>> rows = [sparse.csr_array([[1.0, 0.0]]), sparse.csr_array([[0.0, 3.0]])]
-    >>> leading_left_vectors_by_block(lambda: rows, (2, 2), np.float64, 2)[1].round(6)
-    array([3., 1.])
-    """
-
-    def multiply(Z: FloatArray) -> FloatArray:
-        return np.concatenate([np.asarray(rows @ Z) for rows in blocks()])
-
-    def multiply_back(Y: FloatArray) -> FloatArray:
-        out, first = np.zeros((shape[1], Y.shape[1]), dtype=np.result_type(dtype, Y.dtype)), 0
-        for rows in blocks():
-            add_transpose_times(rows, Y[first : first + rows.shape[0]], out)
-            first += rows.shape[0]
-        return out
-
-    return _subspace_iteration(multiply, multiply_back, shape, dtype, k, random_state)
-
-
-def _subspace_iteration(
-    multiply: Multiply, multiply_back: Multiply, shape: tuple[int, int], dtype: DTypeLike, k: int, seed: int
-) -> tuple[Doubles, Doubles]:
-    n, d = shape
-    width = min(k + OVERSAMPLING, n, d)
-    basis = multiply(np.random.default_rng(seed).standard_normal((d, width)).astype(dtype))
-    for _ in range(ITERATIONS):
-        basis = multiply(multiply_back(_orthonormalize(basis)))
-    basis = _orthonormalize(basis)
-    # The Gram matrix squares the singular values, so compute it in double precision.
-    inner = np.asarray(multiply_back(basis), dtype=np.float64)
-    values, rotation = eigh_descending(inner.T @ inner)
-    return np.asarray(basis @ rotation[:, :k], dtype=np.float64), np.sqrt(values[:k])
-
-
-def _orthonormalize(Y: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.qr(Y)[0])
-
-
-MAX_GRAM_SIDE = 800
-"""Largest side of a Gram matrix that is decomposed directly."""
-
-
-def leading_right_vectors(rows: Rows, k: int, *, seed: int = 0) -> Doubles:
-    """Return the leading right singular vectors of a matrix, at most its rank.
-
-    If the shorter side is at most ``max(800, 4 k)``, its Gram matrix is decomposed, ``8 min(m, d)^2`` bytes; otherwise
-    ARPACK is used. Shapes: `rows` (m, d); returns (at most k, d).
-
-    >>> leading_right_vectors(np.array([[0.0, 3.0, 0.0], [1.0, 0.0, 0.0]]), 3) + 0.0
-    array([[0., 1., 0.],
-           [1., 0., 0.]])
-    """
-    rows = rows.astype(np.float64) if is_sparse(rows) else np.asarray(rows, dtype=np.float64)
-    shorter = min(rows.shape)
-    k = min(k, shorter)
-    if shorter <= max(MAX_GRAM_SIDE, 4 * k):
-        return np.asarray(fix_signs(_right_vectors_by_gram(rows, k)), dtype=np.float64)
-    # A fixed start: ARPACK would draw another one at each call.
-    start = np.random.default_rng(seed).standard_normal(shorter)
-    # ARPACK requires k below the shorter side, which is more than `4 k` here.
-    _, sizes, axes = svds(rows, k=k, v0=start, solver="arpack")
-    order = np.argsort(-sizes, kind="stable")
-    squares: Doubles = sizes[order].astype(np.float64) ** 2
-    significant = order[squares > rounding_floor(squares, np.float64)]
-    return np.asarray(fix_signs(np.ascontiguousarray(axes[significant])), dtype=np.float64)
-
-
-def _right_vectors_by_gram(rows: Rows, k: int) -> Doubles:
-    """Return the right singular vectors from the Gram matrix of the shorter side."""
-    m, d = rows.shape
-    # Vectors of the longer side are one product with the rows.
-    product = rows @ rows.T if m < d else rows.T @ rows
-    gram = product.toarray() if is_sparse(product) else np.asarray(product)
-    values, vectors = leading_eigenpairs(gram, np.float64, k=k, only_k=True)
-    axes = np.asarray(rows.T @ vectors) / np.sqrt(values) if m < d else vectors
-    return np.ascontiguousarray(axes.T)

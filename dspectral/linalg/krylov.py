@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.special import gammaincinv
 
 from dspectral.linalg.dense import (
+    MARGIN,
     eigh_descending,
     gram_qr_inplace,
     leading_eigenpairs,
@@ -76,6 +77,16 @@ class KrylovSpace(NamedTuple):
         return cls((first,), (), start_coefficients)
 
     @property
+    def inside(self) -> tuple[FloatArray, ...]:
+        """Blocks whose products are known: all but the newest."""
+        return self.basis[:-1]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the basis."""
+        return sum(block.shape[1] for block in self.basis)
+
+    @property
     def newest(self) -> FloatArray:
         """Block to multiply by C next, shape (d, r_j); r_j = 0 if the space is invariant."""
         return self.basis[-1]
@@ -112,49 +123,119 @@ class KrylovSpace(NamedTuple):
         column = (*coefficients, rest @ rotation.T)
         return KrylovSpace((*self.basis, block), (*self.columns, column), self.start_coefficients)
 
-    def close(self, product: FloatArray) -> "Approximation":
-        """Return the best approximation of C from the space. Shapes: `product` (d, r_j)."""
+    def widen(self, Z: FloatArray) -> "KrylovSpace":
+        """Return the space with the columns of Z (d, r), made orthogonal to it, added to its newest block."""
+        for _ in range(2):
+            Z = gram_qr_inplace(Z, orthogonalize_against(Z, self.basis)[1])[0]
+        *columns, last = self.columns
+        rest = np.pad(last[-1], [(0, Z.shape[1]), (0, 0)])
+        newest = np.hstack([self.newest, Z])
+        return KrylovSpace((*self.inside, newest), (*columns, (*last[:-1], rest)), self.start_coefficients)
+
+    def project(self) -> Doubles:
+        """Return ``[[T, R'], [R, 0]]``, which is at most the restriction of C to the basis: ``C Q = Q T + newest R``.
+
+        Q is the basis without its newest block. Shapes: returns (m, m) for a basis of m columns.
+        """
+        T = _assemble_blocks(self.columns, self.basis)
+        n_inside = T.shape[1]
+        return _symmetrize(np.pad(T, [(0, 0), (0, len(T) - n_inside)]), n_inside)
+
+    def combine(self, weights: Doubles) -> FloatArray:
+        """Return the product of the first columns of the basis with `weights` (m, k). Shapes: returns (d, k)."""
+        product, start = np.zeros((len(self.newest), weights.shape[1]), dtype=self.newest.dtype), 0
+        for block in self.basis:
+            part = weights[start : start + block.shape[1]].astype(block.dtype)
+            product += block[:, : len(part)] @ part
+            start += block.shape[1]
+        return product
+
+    def close(self, product: FloatArray, k: int = 0, n_probes: int = 0) -> "Approximation":
+        """Return the best approximation of C from the space. Shapes: `product` (d, r_j).
+
+        With `n_probes` it includes upper bounds of the first k eigenvalues, which require normal start columns.
+        """
         width = product.shape[1]
         # The last product is not orthogonalized: with ``M`` the basis and this product, and
         # ``C basis = M T``, its part of T is the identity.
         last = (*(np.zeros((block.shape[1], width)) for block in self.basis), np.eye(width))
-        return _best_approximation((*self.basis, product), (*self.columns, last))
+        parts, T = (*self.basis, product), _assemble_blocks((*self.columns, last), (*self.basis, product))
+        # The basis is orthonormal to rounding, so only the block `M'P` of `M'M` is summed over the long side.
+        inner, n_inside = np.eye(len(T)), len(T) - width
+        inner[:, n_inside:] = inner_products(parts, product)
+        inner[n_inside:, :n_inside] = inner[:n_inside, n_inside:].T
+        best = _best_approximation(parts, T, inner)
+        if not n_probes or not width:
+            return best
+        # P - K K'P = newest R for `R'R = P'P - (K'P)'(K'P)`, whose rounding can only increase the bounds.
+        inside, squares = inner[:n_inside, n_inside:], inner[n_inside:, n_inside:]
+        rounding = MARGIN * float(np.finfo(product.dtype).eps) * squares.diagonal().max(initial=0.0)
+        values, vectors = eigh_descending(squares - inside.T @ inside + rounding * np.eye(width))
+        H = np.zeros((len(T), len(T)))
+        H[:n_inside, :n_inside] = inner[:n_inside] @ T
+        H[n_inside:, n_inside - width : n_inside] = np.sqrt(values)[:, None] * vectors.T
+        return best._replace(bounds=self._bound_eigenvalues(_symmetrize(H, n_inside), n_inside, k, n_probes))
 
-    def approximation_and_bounds(self, k: int, n_probes: int) -> "tuple[Approximation, Doubles]":
-        """Return an approximation of C from all products so far, and upper bounds of its first k eigenvalues.
+    def approximate(self, k: int, n_probes: int) -> "Approximation":
+        """Return an approximation of C from all products so far, with upper bounds of its first k eigenvalues.
 
         With Q the basis without its newest block K, ``C Q = Q T + K R``. Restricted to the basis, C is at least
         ``[[T, R'], [R, 0]]``, whose eigenpairs are returned, and at most ``[[T, R'], [R, s]]`` if ``P C P <= s`` for
         ``P = 1 - Q Q'``. A second bound counts large eigenvalues; the smaller one is returned. No sweep over the long
-        side. Shapes: returns bounds (k,), or (d,) if that is less.
+        side.
 
         >>> C = np.diag(1.0 / np.arange(1.0, 201.0))
         >>> space = KrylovSpace.start(np.random.default_rng(0).standard_normal((200, 30)))
         >>> for _ in range(4):
         ...     space = space.extend(C @ space.newest)
-        >>> best, bounds = space.approximation_and_bounds(3, 12)
+        >>> best = space.approximate(3, 12)
+        >>> bounds = best.bounds.eigenvalues
         >>> best.values[:3].round(4), bool((bounds >= [1, 1 / 2, 1 / 3]).all()), bounds.round(4)
         (array([1.    , 0.5   , 0.3333]), True, array([1.    , 0.5   , 0.3333]))
         """
-        T = _assemble_blocks(self.columns, self.basis)
+        T, H = _assemble_blocks(self.columns, self.basis), self.project()
         n_inside = T.shape[1]
-        H = np.zeros((len(T), len(T)))
-        H[:n_inside, :n_inside] = (T[:n_inside] + T[:n_inside].T) / 2
-        H[n_inside:, :n_inside] = T[n_inside:]
-        H[:n_inside, n_inside:] = T[n_inside:].T
+        values, E = eigh_descending(H)
+        # T is as asymmetric as its rounding, which tiny columns of the basis amplify.
+        rounding = 4.0 * float(np.linalg.norm(T[:n_inside] - T[:n_inside].T))
+        floor = max(rounding_floor(values, self.newest.dtype), rounding)
+        is_rounding = values <= floor
+        rank = int(np.argmax(is_rounding)) if is_rounding.any() else len(values)
+        values, coefficients = values[:rank], E[:, :rank] * np.sqrt(values[:rank])
+        outside_norms = np.linalg.norm(E[n_inside:, :rank], axis=0)
+        return Approximation(
+            values,
+            coefficients,
+            self.basis,
+            rounding_factors=np.ones(rank),
+            rounding=rounding,
+            floor=floor,
+            outside_norms=outside_norms,
+            bounds=self._bound_eigenvalues(H, n_inside, k, n_probes),
+        )
+
+    def ritz_values(self, k: int) -> tuple[Doubles, Doubles]:
+        """Return the first k Ritz values of the products so far, and the norms of their residuals."""
+        H = self.project()
+        n_inside = len(H) - self.newest.shape[1]
+        values, S = eigh_descending(H[:n_inside, :n_inside], k)
+        return values, np.linalg.norm(H[n_inside:, :n_inside] @ S, axis=0)
+
+    def _bound_eigenvalues(self, H: Doubles, n_inside: int, k: int, n_probes: int) -> "EigenvalueBounds":
+        """Return upper bounds of the first k eigenvalues of C from H of :meth:`approximate`. Shapes: `H` (m, m)."""
         values, E = scipy.linalg.eigh(H, check_finite=False)
+        n_products, width = len(self.columns) + (len(H) > self.n_columns), len(H) - n_inside
+        outside = self._bound_complement_norm(H, values, E, n_inside, n_probes, n_products)
+        # If the space is invariant, polynomials of any degree can be evaluated.
         k = min(k, len(self.newest))
-        outside = self._bound_complement_norm(H, values, E, n_inside, n_probes)
-        counting_bounds = self._bound_by_counting(values, E, k)
+        counting_bounds = self._bound_by_counting(values, E, k, n_products if width else EXHAUSTED_DEGREE)
+        H = H.copy()
         H[range(n_inside, len(H)), range(n_inside, len(H))] = outside
         bounds = np.concatenate([scipy.linalg.eigvalsh(H, check_finite=False), np.full(k, outside)])
-        rank = int(np.sum(values > rounding_floor(values[::-1], self.newest.dtype)))
-        values = values[::-1][:rank]
-        approximation = Approximation(values, E[:, ::-1][:, :rank] * np.sqrt(values), self.basis, np.ones(rank))
-        return approximation, np.minimum(np.sort(bounds)[::-1][:k], counting_bounds)
+        return EigenvalueBounds(np.minimum(np.sort(bounds)[::-1][:k], counting_bounds), outside)
 
     def _bound_complement_norm(
-        self, H: FloatArray, values: FloatArray, E: FloatArray, n_inside: int, n_probes: int
+        self, H: FloatArray, values: FloatArray, E: FloatArray, n_inside: int, n_probes: int, q: int
     ) -> float:
         """Bound the norm of C on the orthogonal complement of all blocks but the newest.
 
@@ -166,7 +247,6 @@ class KrylovSpace(NamedTuple):
         Tropp 2011, "Finding structure with randomness", 4.3 and proposition 8.6. Cost with m columns of the basis:
         ``10 m^3 + 50 m^2 n_probes`` flops.
         """
-        q = len(self.columns)
         size = _round_up_to_grid(values)
         if size == 0.0 or n_inside >= len(self.newest):
             return 0.0
@@ -199,15 +279,14 @@ class KrylovSpace(NamedTuple):
             bound = min(bound, max(low * i, _invert_chebyshev(0.0, b, q - i, norm_bound / low)))
         return float(bound * size)
 
-    def _bound_by_counting(self, values: FloatArray, E: FloatArray, k: int) -> Doubles:
+    def _bound_by_counting(self, values: FloatArray, E: FloatArray, k: int, q: int) -> Doubles:
         """Bound the first k eigenvalues of C by counting eigenvalues above a value; needs no spectral gap.
 
         For U the first j eigenvectors, f as above and W all start columns, ``f(s_j)^2 |U'W|^2 <= |U'f(C) W|^2``, which
         is at most the sum of the first j squared singular values of ``f(C) W``. ``|U'W|^2`` is a chi-squared variable.
         Shapes: returns (k,).
         """
-        # If the space is invariant, polynomials of any degree can be evaluated.
-        q, size = len(self.columns) if self.newest.shape[1] else EXHAUSTED_DEGREE, _round_up_to_grid(values)
+        size = _round_up_to_grid(values)
         if size == 0.0:
             return np.zeros(k)
         probes, scaled = (
@@ -252,11 +331,14 @@ class KrylovSpace(NamedTuple):
         T = _assemble_blocks((*self.columns, tuple(np.split(last, ends))), self.basis)
         # T is symmetric up to rounding; average both triangles.
         values, small = leading_eigenpairs((T + T.T) / 2, product.dtype)
-        block_vectors = np.split(small.astype(product.dtype), ends)
-        vectors = self.basis[0] @ block_vectors[0]
-        for block, weights in zip(self.basis[1:], block_vectors[1:], strict=True):
-            vectors += block @ weights
-        return values, vectors
+        return values, self.combine(small)
+
+
+class EigenvalueBounds(NamedTuple):
+    """Upper bounds of the first `eigenvalues` (k,) of C, and of its norm on the complement of the space, `outside`."""
+
+    eigenvalues: Doubles
+    outside: float
 
 
 class Approximation(NamedTuple):
@@ -264,13 +346,19 @@ class Approximation(NamedTuple):
 
     `values` (r,): eigenvalues of the approximation, largest first; `coefficients` (sum m_i, r): weights of
     the columns of M; `parts` (d, m_i): blocks of columns of M; `rounding_factors` (r,): factors by which the
-    rounding of products grows in the sums of the first 1, ..., r values.
+    rounding of products grows in the sums of the first 1, ..., r values; `rounding`: measured rounding of the values;
+    `floor`: value below which eigenvalues may be dropped as rounding; `outside_norms` (r,): norms of the parts of the
+    eigenvectors outside of the space whose products are known; `bounds`: None without probes.
     """
 
     values: Doubles
     coefficients: Doubles
     parts: tuple[FloatArray, ...]
     rounding_factors: Doubles
+    rounding: float
+    floor: float
+    outside_norms: Doubles
+    bounds: EigenvalueBounds | None = None
 
     def rows(
         self, scale: Doubles, *, columns: IntArray | None = None, n_columns: int = 0, release_parts: bool = False
@@ -303,17 +391,19 @@ class Approximation(NamedTuple):
         return out.T
 
 
-def _best_approximation(parts: tuple[FloatArray, ...], columns: tuple[tuple[Doubles, ...], ...]) -> Approximation:
-    """Return ``C K (K'C K)^+ K'C`` (Nystrom), with ``C K = M T`` and M the parts.
+def _symmetrize(H: Doubles, n_inside: int) -> Doubles:
+    """Return H with its first n columns averaged with their rows, and zeros beyond both."""
+    H[:n_inside, :n_inside] = (H[:n_inside, :n_inside] + H[:n_inside, :n_inside].T) / 2
+    H[:n_inside, n_inside:] = H[n_inside:, :n_inside].T
+    return H
+
+
+def _best_approximation(parts: tuple[FloatArray, ...], T: Doubles, inner: Doubles) -> Approximation:
+    """Return ``C K (K'C K)^+ K'C`` (Nystrom), with ``C K = M T``, M the parts and `inner` their products ``M'M``.
 
     M is ``[K_1 ... K_j, P]`` with ``P = C K_j``. With ``K'C K = V diag(v) V'`` the approximation is ``(M R)(M R)'`` for
     ``R = T V / sqrt(v)``; the eigenpairs of the small ``R'M'M R`` turn it into orthogonal rows.
     """
-    # K is orthonormal to rounding, so only the block `M'P` of `M'M` is summed over the long side.
-    T, n_basis = _assemble_blocks(columns, parts), sum(part.shape[1] for part in parts[:-1])
-    inner = np.eye(len(T))
-    inner[:, n_basis:] = inner_products(parts, parts[-1])
-    inner[n_basis:, :n_basis] = inner[:n_basis, n_basis:].T
     # `K'C K` is symmetric up to rounding; average both triangles. Drop pairs below the rounding floor here, before
     # the division by `sqrt(v)` amplifies their errors.
     projected = inner[: T.shape[1]] @ T
@@ -332,6 +422,7 @@ def _best_approximation(parts: tuple[FloatArray, ...], columns: tuple[tuple[Doub
             own_products += rows.T @ rows
         squares[np.ix_(small, small)] = own_products
     stable = find_stable_pairs(projected, vectors, squares, values, parts[0].dtype)
+    unstable_value = float(squares.diagonal()[~stable].max(initial=0.0))
     values, vectors, root, squares = values[stable], vectors[:, stable], root[:, stable], squares[stable][:, stable]
     scales, (values, rotation) = 1.0 / np.sqrt(values), leading_eigenpairs(squares, parts[0].dtype)
     # The singular vector x is ``M T z / value`` with ``z = V w sqrt(value / v)`` for an eigenvector w. Rounding E of
@@ -339,7 +430,17 @@ def _best_approximation(parts: tuple[FloatArray, ...], columns: tuple[tuple[Doub
     weights = np.square((vectors * scales) @ rotation) * values
     last = weights[-parts[-1].shape[1] :].sum(axis=0) * values[:1] / values
     factors = np.square(1.0 + np.sqrt(weights.sum(axis=0))) + last
-    return Approximation(values, root @ rotation, parts, np.maximum.accumulate(factors))
+    coefficients = root @ rotation
+    inside = (inner[: T.shape[1]] @ coefficients) / np.sqrt(values)
+    return Approximation(
+        values,
+        coefficients,
+        parts,
+        rounding_factors=np.maximum.accumulate(factors),
+        rounding=0.0,
+        floor=max(unstable_value, rounding_floor(values, parts[0].dtype)),
+        outside_norms=np.sqrt(np.maximum(0.0, 1.0 - np.square(inside).sum(axis=0))),
+    )
 
 
 def find_stable_pairs(

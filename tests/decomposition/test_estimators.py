@@ -424,25 +424,3 @@ def test_arguments_of_scikit_learn_give_its_answers_from_blocks_that_are_not_in_
     assert exact.certificate_.lost <= 1e-5
     with pytest.raises(ValueError, match=r"algorithm.*'lanczos'.*'randomized'.*'arpack'"):
         TruncatedSVD(3, algorithm="lanczos").fit(rows)
-
-
-def test_callbacks_of_scikit_learn_follow_a_fit():
-    callback = pytest.importorskip("sklearn.callback", reason="sklearn.callback came with scikit-learn 1.9")
-    heard = []
-
-    class Heard(callback.FitCallback):
-        def setup(self, estimator, context):
-            heard.append("setup")
-
-        def teardown(self, estimator, context):
-            heard.append("teardown")
-
-        def on_fit_task_begin(self, estimator, context):
-            heard.append(context.estimator_name)
-
-        def on_fit_task_end(self, estimator, context):
-            heard.append(len(estimator.components_))
-
-    assert TruncatedSVD(2).set_callbacks(Heard()).fit(ROWS).n_passes_ == 1
-    assert heard == ["setup", "TruncatedSVD", 2, "teardown"]
-    assert not hasattr(TruncatedSVD(2).set_callbacks(Heard()).set_callbacks(), "_skl_callbacks")

@@ -34,11 +34,6 @@ def rows():
         yield low_rank_counts(200, D, 12, row_length=20, block_rows=50, seed=1).persist()
 
 
-def iterate_and_return(steps):
-    """The items of a generator, and at last the value that it returns."""
-    yield (yield from steps)
-
-
 def limited(n_bytes):
     return dask.config.set({"dspectral.memory-limit": n_bytes})
 
@@ -51,11 +46,8 @@ def test_a_column_of_a_product_of_sparse_rows_has_the_same_bits_in_any_group(n_a
     Z = tall_array(700, 79, np.float64 if double else np.float32, in_file=in_file)
     Z[:] = random.standard_normal(Z.shape)
     whole = GramProduct.from_block(A, factor=np.array(Z))
-    steps = iterate_and_return(spectrum.multiply_by_column_groups(Z, n_at_once))
-    step = next(steps)
-    while not isinstance(step, tuple):
-        step = steps.send(GramProduct.from_block(A, factor=step))
-    part, n_groups = step
+    multiply = lambda factor: GramProduct.from_block(A, factor=factor)  # noqa: E731
+    part, n_groups = spectrum.multiply_by_column_groups(multiply, Z, n_at_once)
     assert n_groups == math.ceil(79 / n_at_once)
     assert is_in_file(part.product) == in_file
     assert part.product.tobytes() == whole.product.tobytes()

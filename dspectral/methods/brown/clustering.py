@@ -12,7 +12,8 @@ from dspectral.engine import expect_passes, tracked_fit
 from dspectral.inputs.rows import RunPlanMixin
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, get_word_ids
 from dspectral.linalg.blas import blas_in_one_thread
-from dspectral.linalg.dense import leading_left_vectors, leading_left_vectors_by_block, normalize_rows
+from dspectral.linalg.dense import normalize_rows
+from dspectral.linalg.leading import leading_left_vectors, leading_left_vectors_by_block
 from dspectral.methods.brown.adjacent_pairs import count_adjacent_pairs
 from dspectral.methods.brown.agglomeration import ClusterTree, merge_by_information, merge_window
 from dspectral.methods.brown.exchange import cluster_table, exchange_sweep, to_bigram_counts

@@ -16,7 +16,7 @@ from dspectral.engine import as_dask_rows, is_lazy, summarize
 from dspectral.inputs.labels import ClassRows, LabeledStreams
 from dspectral.inputs.sequences import as_memory_blocks
 from dspectral.linalg.block_sums import compute_energy, multiply_each_row
-from dspectral.linalg.dense import leading_right_vectors
+from dspectral.linalg.leading import leading_right_vectors
 from dspectral.methods.lsi.linear_svm import Relevancy, TopScores
 from dspectral.registry import register_class
 from dspectral.types import CheckedRows, Rows, RowsLike, is_sparse

@@ -9,7 +9,8 @@ from scipy import sparse
 
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, check_transform
 from dspectral.inputs.sequences import HoldsSentences
-from dspectral.linalg.dense import eigh_descending, fix_signs, leading_left_vectors
+from dspectral.linalg.dense import eigh_descending, fix_signs
+from dspectral.linalg.leading import leading_left_vectors
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.brown.pair_counts import AdjacentCounts
 from dspectral.parameters import MAX_READS, check_integer, check_option
