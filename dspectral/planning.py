@@ -1,6 +1,5 @@
 """Run plans of fits and builds, also for paths of stores and files, and for text that is not counted yet."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -89,7 +88,11 @@ def plan(
     rows = _open_rows(data) if isinstance(data, str | PathLike) else data
     if not isinstance(rows, TextFiles | Texts) or not get_tags(owner).input_tags.sparse:
         return engine.plan(what, rows, *others, **settings)
-    rows, n_bytes = _make_rows_like_files(rows) if isinstance(rows, TextFiles) else _make_rows_like_texts(rows)
+    first, sizes, n_bytes = _sample_files(rows) if isinstance(rows, TextFiles) else _sample_texts(rows)
+    block = hash_documents(first, HashingSettings())
+    rows = dask_array_from_blocks(
+        sparse.csr_array, [block] * len(sizes), sizes, block.shape[1], [get_nbytes(block)] * len(sizes)
+    )
     before = f"build_store, one pass over {format_bytes(n_bytes)} of text"
     return replace(engine.plan(what, rows, *others, **settings), before=before)
 
@@ -107,29 +110,22 @@ def _open_rows(path: str | PathLike[str]) -> Any:
     return TextFiles(url)
 
 
-def _make_rows_like_files(files: TextFiles) -> tuple[Any, int]:
-    """Return lazy rows with about the shape and size of the counts of files, and the bytes of their text."""
+def _sample_files(files: TextFiles) -> tuple[Documents, list[int], int]:
+    """Return the first block of files, the approximate number of documents in each block, and the bytes of text."""
     file_ranges = split_files(files.sources, files.read_options)
     first = next(iter(read_file_range(file_ranges[0], files.read_options)))
     sizes = [first.n_documents] * len(file_ranges)
     if any(file_range.compression for file_range in file_ranges):  # whose size does not give the number of documents
         sizes = [block.n_documents for block in files.blocks]
-    return _make_repeated_rows(first, sizes), sum(file_range.n_bytes or 0 for file_range in file_ranges)
+    return first, sizes, sum(file_range.n_bytes or 0 for file_range in file_ranges)
 
 
-def _make_rows_like_texts(texts: Texts) -> tuple[Any, int]:
-    """Return lazy rows and bytes for texts in memory, as for files."""
+def _sample_texts(texts: Texts) -> tuple[Documents, list[int], int]:
+    """Return the first block, sizes and bytes of texts in memory, as for files."""
     if not hasattr(texts.column, "__len__"):
         raise ValueError(
             f"{texts!r} can be read only once, and the plan would consume it: pass a list, a table or files"
         )
     first, *_ = islice(pack_texts(texts.column, block_bytes=BLOCK_BYTES), 1)
-    sizes = [first.n_documents] * -(-len(texts.column) // first.n_documents)
-    return _make_repeated_rows(first, sizes), len(first.data) * len(texts.column) // first.n_documents
-
-
-def _make_repeated_rows(documents: Documents, sizes: Sequence[int]) -> Any:
-    """Return lazy rows, all of whose blocks are the counts of the same documents, with the given declared sizes."""
-    rows = hash_documents(documents, HashingSettings())
-    n_bytes = [get_nbytes(rows)] * len(sizes)
-    return dask_array_from_blocks(sparse.csr_array, [rows] * len(sizes), sizes, rows.shape[1], n_bytes)
+    n_texts = len(texts.column)
+    return first, [first.n_documents] * -(-n_texts // first.n_documents), len(first.data) * n_texts // first.n_documents

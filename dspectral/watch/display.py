@@ -18,6 +18,7 @@ from rich.text import Text
 
 from dspectral import _compiled
 from dspectral.engine.around.callbacks import LOGGER, TASK_SHARES, FitEnded
+from dspectral.quantities import format_bytes
 from dspectral.watch.history import FitHistory, PassState, format_clock, pluralize
 
 QUIET_SECONDS = 0.5
@@ -107,11 +108,8 @@ def format_finished(fit: FitEnded) -> str:
 def format_counts(phase: Phase) -> str:
     """Return the tasks of a phase and their speed as text."""
     rows, rate = phase.get_speed(phase.n_rows), phase.get_speed(phase.n_bytes)
-    units = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
-    size = next((f"{rate / scale:.1f} {unit}/s" for unit, scale in units if rate >= scale), f"{rate:.0f} B/s")
-    return _join_nonempty(
-        f"{int(phase.done)}/{phase.total}", f"{rows:,.0f} rows/s" if rows else "", size if rate else ""
-    )
+    speeds = f"{rows:,.0f} rows/s" if rows else "", f"{format_bytes(rate)}/s" if rate else ""
+    return _join_nonempty(f"{int(phase.done)}/{phase.total}", *speeds)
 
 
 def format_times(phase: Phase) -> str:

@@ -6,7 +6,6 @@ import time
 import pytest
 
 from tests.cluster import fits
-from tests.cluster.clusters import Cluster
 from tests.cluster.fits import shaky
 
 pytestmark = pytest.mark.slow
@@ -33,10 +32,3 @@ def test_a_stopped_worker_of_two_is_waited_for_while_the_other_works(cluster, pl
     time.sleep(0.5)
     cluster.workers[0].signal(signal.SIGCONT)
     assert cluster.fitting.bits() == calm["SketchedPCA"]
-
-
-def test_what_a_cluster_started_is_gone_with_it():
-    with Cluster(1) as cluster:
-        pids = [process.pid for process in (cluster.scheduler, *cluster.workers)]
-        assert all(process.is_running for process in (cluster.scheduler, *cluster.workers))
-    assert not any(process.is_running for process in (cluster.scheduler, *cluster.workers)), pids

@@ -15,7 +15,6 @@ from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct
 from dspectral.engine import map_rows
 from dspectral.engine.around import checkpoints as keeping
-from dspectral.engine.around.callbacks import PassStarted
 from dspectral.engine.around.context import ProcessMemory
 from dspectral.engine.around.memory import estimate_pass_memory, group_blocks
 from dspectral.engine.blocks import (
@@ -26,7 +25,7 @@ from dspectral.engine.blocks import (
     group_blocks_by_size,
     set_block_nbytes,
 )
-from tests.engine.recording import Recorder
+from tests.engine.recording import record
 
 N_COLUMNS, BLOCK_ROWS = 1500, 300
 SKETCH = partial(FrequentDirections.from_block, size=20, seed=1)
@@ -42,13 +41,6 @@ def counts(n_blocks, seed=0):
 def store(tmp_path):
     """Ten blocks of 37 kB each, where a sketch of twenty rows has 132 kB."""
     return write_counts(counts(10), str(tmp_path / "store"), block_rows=BLOCK_ROWS)
-
-
-def started(call):
-    heard = []
-    with Recorder(lambda event: heard.append(event) if isinstance(event, PassStarted) else None):
-        found = call()
-    return found, heard
 
 
 def sized(sizes):
@@ -86,14 +78,6 @@ def test_runs_have_no_more_bytes_than_the_target_and_the_configuration_say(strea
         assert [len(span) for span in group_blocks_by_size(streams, target)] == lengths
 
 
-def test_a_setting_that_is_no_size_is_refused():
-    with (
-        dask.config.set({"dspectral.joined-bytes": "much"}),
-        pytest.raises(ValueError, match=r"dspectral\.joined-bytes.*'much'"),
-    ):
-        group_blocks_by_size(SEVEN, 1)
-
-
 def test_stores_say_what_their_blocks_hold_and_so_do_weighted_rows_but_no_slice(store):
     first = store.counts.blocks[0].compute()
     assert get_block_nbytes(store.counts)[0] == first.data.nbytes + first.indices.nbytes + first.indptr.nbytes
@@ -118,8 +102,8 @@ def test_joined_blocks_give_the_bits_of_one_large_block(store, of):
         f"memory://large-{of.func.__qualname__}",
     )
     assert large.n_blocks == len(spans)
-    found, (one,) = started(lambda: summarize(store, summarize_block=of))
-    wanted, (other,) = started(lambda: summarize(large, summarize_block=of))
+    found, (one, *_) = record(lambda: summarize(store, summarize_block=of))
+    wanted, (other, *_) = record(lambda: summarize(large, summarize_block=of))
     assert (one.n_blocks, one.n_joined, one.n_merges) == (len(spans), 10, len(spans) - 1)
     assert (other.n_blocks, other.n_joined) == (len(spans), 0)
     for a, b in zip(found, wanted, strict=True):
@@ -175,10 +159,10 @@ def test_appended_rows_make_only_the_last_run_anew(store, tmp_path, monkeypatch)
     monkeypatch.setattr(keeping, "MIN_COST_RATIO", 0.0)
     model = TruncatedSVD(3, solver="frequent_directions", sketch_size=10, random_state=0)
     with checkpoints(tmp_path / "kept"):
-        _, (first,) = started(lambda: model.fit(store))
+        _, (first, *_) = record(lambda: model.fit(store))
         write_counts(counts(4, seed=1), store.location.url, append=True, block_rows=BLOCK_ROWS)
         grown = open_store(store.location.url)
-        fitted, (second,) = started(lambda: model.fit(grown))
+        fitted, (second, *_) = record(lambda: model.fit(grown))
     assert first.n_blocks > 2
     assert second.n_kept == first.n_blocks - 1
     again = TruncatedSVD(3, solver="frequent_directions", sketch_size=10, random_state=0).fit(grown)

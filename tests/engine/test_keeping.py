@@ -3,12 +3,7 @@
 import inspect
 import io
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import textwrap
 from functools import partial
 from pathlib import Path
 
@@ -40,11 +35,11 @@ from tests.engine.recording import (
     BLOCK_ROWS,
     N_BLOCKS,
     N_COLUMNS,
-    Recorder,
     counts,
     fit_and_count,
     list_checkpoints,
     record,
+    record_events,
 )
 
 ESTIMATORS = {
@@ -111,42 +106,6 @@ def test_rows_that_were_appended_cost_themselves_alone(fan_in, store, tmp_path, 
             found, passes = fit_and_count(partial(fit, grown, checkpoints=tmp_path / "kept"))
             assert passes == [(N_BLOCKS + n_appended, N_BLOCKS)]
             assert found.gram.tobytes() == expected.gram.tobytes()
-
-
-KILLED = """
-    import os, signal, sys
-    from dspectral import TruncatedSVD, open_store
-    from dspectral.engine import Callback
-    from dspectral.engine.around import checkpoints as keeping
-
-    keeping.MIN_COST_RATIO = 0.0
-
-    class Kill(Callback):
-        n_passes = 0
-
-        def on_pass_started(self, event):
-            self.n_passes += 1
-
-        def on_blocks_done(self, event):
-            if self.n_passes == 2 and event.n_blocks == 4:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    with Kill():
-        TruncatedSVD(3, solver="krylov", n_passes=3).fit(open_store(sys.argv[1]), checkpoints=sys.argv[2])
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_client_goes_on_where_it_was_whatever_its_hashes(store, tmp_path):
-    command = [sys.executable, "-c", textwrap.dedent(KILLED), store.location.url, str(tmp_path / "kept")]
-    env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, env=env, check=False, capture_output=True, timeout=300)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    fitted, passes = fit_and_count(lambda: ESTIMATORS["krylov"].fit(store, checkpoints=tmp_path / "kept"))
-    assert bits(fitted) == bits(ESTIMATORS["krylov"].fit(store))
-    assert passes[0] == (N_BLOCKS, N_BLOCKS)
-    assert passes[1][1] >= 3  # the last of the four may have been told before it was written
-    assert passes[2] == (N_BLOCKS, 0)
 
 
 def flip(path):
@@ -242,11 +201,8 @@ def test_the_folder_comes_from_an_argument_a_context_or_the_configuration(store,
 def test_progress_begins_with_what_is_kept(store, tmp_path, everything):
     summarize(store, summarize_block=Moments.from_block, checkpoints=tmp_path / "kept")
     grown = write_counts(counts(2, seed=1), store.location.url, append=True, block_rows=BLOCK_ROWS)
-    heard = []
-    with Recorder(heard.append):
-        summarize(grown, summarize_block=Moments.from_block, checkpoints=tmp_path / "kept")
-    began = next(event for event in heard if isinstance(event, PassStarted))
-    done = [event for event in heard if isinstance(event, BlocksDone)]
+    read = partial(summarize, grown, summarize_block=Moments.from_block, checkpoints=tmp_path / "kept")
+    began, *done = record_events(read, PassStarted, BlocksDone)
     # Six blocks are two subtrees, of four and of two: their five merges but the one that joined both are found.
     assert (began.n_blocks, began.n_kept, began.n_merges, began.n_kept_merges) == (8, 6, 7, 4)
     assert (done[0].n_blocks, done[0].n_merges) == (6, 4)

@@ -114,6 +114,7 @@ SETTINGS = {
     "wait-warning": configuration.get_wait_warning,
     "same-bits": configuration.requires_same_bits,
     "memory-limit": configuration.get_memory_limit,
+    "joined-bytes": configuration.get_max_group_bytes,
 }
 BAD = {
     "retries": [-1, 1.5, True, "twice"],
@@ -121,6 +122,7 @@ BAD = {
     "wait-warning": ["soon", 0, -1, None],
     "same-bits": ["perhaps"],
     "memory-limit": ["much"],
+    "joined-bytes": ["much"],
 }
 
 

@@ -211,7 +211,7 @@ def test_progress_moves_within_a_block():
         (0, 0, "1/2"),
         (2469, None, "1/2, 1,234 rows/s"),
         (None, 6_400_000_000, "1/2, 3.2 GB/s"),
-        (None, 24, "1/2, 12 B/s"),
+        (None, 24, "1/2, 12 bytes/s"),
     ],
 )
 def test_rates_are_scaled_and_left_out_where_unknown(rows, size, words):

@@ -177,7 +177,6 @@ class CheckpointFolder(NamedTuple):
             path: int(info["size"] or 0)
             for path, info in file_system.find(root, detail=True).items()
             if CHECKPOINT_PATH.search(path)
-            and path.removeprefix("/").startswith(root.removeprefix("/"))
             and not is_outside(
                 file_system, root, path.removeprefix("/").removeprefix(root.removeprefix("/")).lstrip("/")
             )
@@ -188,9 +187,8 @@ class CheckpointFolder(NamedTuple):
             for folder in {Path(path).parent for path in size_by_path}:
                 with suppress(OSError):  # the folder holds other files
                     folder.rmdir()
-        return CheckpointInfo(
-            sum(path.endswith(CHECKPOINT_SUFFIX) for path in size_by_path), sum(size_by_path.values())
-        )
+        n_files = sum(path.endswith(CHECKPOINT_SUFFIX) for path in size_by_path)
+        return CheckpointInfo(n_files, sum(size_by_path.values()))
 
     @property
     def public_url(self) -> str:
