@@ -167,6 +167,15 @@ def test_with_many_labels_a_penalty_is_chosen_by_default(monkeypatch, n, n_fits,
     assert model.choice_.C == 1e-6
 
 
+@pytest.mark.parametrize(("unlabeled", "weight"), [(UNLABELLED, 0.3), (["no word"] * 9 + ["of them"] * 9, 0.0)])
+def test_with_many_labels_the_weight_is_the_one_of_higher_accuracy(monkeypatch, unlabeled, weight):
+    monkeypatch.setattr(intent, "MIN_LABELS", 30)
+    texts, labels = sentences(39, seed=3)
+    other = clone(SENT).set_params(n_components=2).fit(unlabeled)
+    other.n_sentences_ = 39  # as if fitted to the labeled texts
+    assert IntentClassifier(other).fit(texts, labels).choice_.weight == weight
+
+
 def test_of_several_choices_the_first_of_highest_accuracy_is_taken():
     rows, labels = rows_and_labels()
     noise = sparse.csr_array(np.random.default_rng(0).random((rows.shape[0], 4)))
