@@ -158,13 +158,8 @@ def test_sparse_block_is_never_made_dense():
     assert peak < 20_000 * 100_000 * 4 / 50
 
 
-def test_bad_sizes_and_entries_are_named():
+def test_bad_sizes_are_named():
     with pytest.raises(ValueError, match=r"size.*3.*4"):
         FrequentDirections.from_block(np.eye(3), size=3, shrink="median")
     with pytest.raises(ValueError, match=r"shrink.*'half'"):
         FrequentDirections.from_block(np.eye(3), size=3, shrink="half")
-    X = np.ones((4, 3))
-    X[2, 1] = np.nan
-    for rows in (X, sparse.csr_array(X)):
-        with pytest.raises(ValueError, match=r"row 2, column 1.*nan"):
-            FrequentDirections.from_block(rows, size=2)

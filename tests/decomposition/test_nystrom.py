@@ -1,7 +1,6 @@
 """The Nystrom sketch: its certificate is never below the true error, and sketches add up."""
 
 import os
-from itertools import pairwise
 
 import dask
 import dask.array as da
@@ -12,35 +11,29 @@ from scipy import sparse
 from dspectral import SketchedPCA, TruncatedSVD, load, save
 from dspectral.decomposition import nystrom
 from dspectral.decomposition.nystrom import find_pilot_basis, select_pilot_blocks
+from tests.decomposition.hostile_draws import clustered, geometric, large_means
 from tests.decomposition.test_estimators import csr_blocks
 from tests.strategies import zipf_counts
 
-I = np.arange(1.0, 41.0)
-SPECTRA = (0.8**I, 1.0 / I, np.ones(40), np.where(I <= 5, 10.0, 0.1), np.where(I <= 6, 1.0 / I, 0.0))
+
+def noise(rng):
+    return rng.standard_normal((int(rng.integers(8, 60)), int(rng.integers(4, 41)))) + rng.choice([0.0, 3.0])
+
+
+KINDS = (clustered, geometric, large_means, noise)
 ROWS = zipf_counts(300, 50, 12, n_topics=3)
 
 
 def draw_blocks(seed):
-    """Draw blocks of rows with one of five spectra: alike, drifting, or sorted by length; in either precision."""
+    """Draw blocks of rows, alike or sorted by length, and whether they are centered."""
     rng = np.random.default_rng(seed)
-    n, d = int(rng.integers(8, 60)), int(rng.integers(4, 41))
-    borders = [0, *sorted(rng.choice(np.arange(1, n), 3, replace=False).tolist()), n]
-    spectrum, order = SPECTRA[rng.integers(len(SPECTRA))][:d], ("alike", "drift", "sorted")[rng.integers(3)]
-
-    def turn():
-        return np.linalg.qr(rng.standard_normal((d, d)))[0]
-
-    first, rows = turn(), rng.standard_normal((n, d)) * np.sqrt(spectrum)
-    bases = [turn() if order == "drift" else first for _ in pairwise(borders)]
-    rows = np.concatenate([rows[a:b] @ of for (a, b), of in zip(pairwise(borders), bases, strict=True)])
-    if order == "sorted":
-        rows = rows[np.argsort(np.linalg.norm(rows, axis=1) * rng.choice([-1, 1]))]
-    rows += rng.choice([0.0, 0.0, 3.0, 100.0])
+    rows = np.asarray(KINDS[seed % len(KINDS)](rng)[:, :40]).astype(rng.choice([np.float32, np.float64]))
     if rng.random() < 0.3:
-        rows *= rng.random((n, d)) < 0.2
-    rows = rows.astype(rng.choice([np.float32, np.float64]))
+        rows = rows[np.argsort(np.linalg.norm(rows, axis=1) * rng.choice([-1, 1]))]
+    if rng.random() < 0.3:
+        rows *= rng.random(rows.shape) < 0.2
     kind = sparse.csr_array if rng.random() < 0.5 else np.asarray
-    return [kind(rows[a:b]) for a, b in pairwise(borders)], bool(rng.random() < 0.5)
+    return [kind(part) for part in np.array_split(rows, 4)], bool(rng.random() < 0.5)
 
 
 def check_certificate(seed):
