@@ -31,15 +31,15 @@ def case_of(name):
 @pytest.mark.parametrize("name", CASES)
 def test_a_plan_says_the_passes_tasks_and_bytes_that_its_fit_then_takes(name):
     model, given = case_of(name)
-    found = plan(model, *given)
+    actual = plan(model, *given)
     passes = [one for one in record_events(lambda: model.fit(*given), events.PassStarted) if one.number]
-    assert (found.n_passes is None) == (name in TOLD_BY_THE_FIRST_PASS)
-    if found.n_passes is not None:
-        assert found.n_passes == len(passes) or (name in CONVERGING and found.n_passes > len(passes))
+    assert (actual.n_passes is None) == (name in TOLD_BY_THE_FIRST_PASS)
+    if actual.n_passes is not None:
+        assert actual.n_passes == len(passes) or (name in CONVERGING and actual.n_passes > len(passes))
     if passes:
         first = passes[0]
-        assert (found.n_tasks, found.bytes_read) == (first.n_blocks + first.n_merges, first.n_bytes)
-    assert found.verdict == "fits"
+        assert (actual.n_tasks, actual.bytes_read) == (first.n_blocks + first.n_merges, first.n_bytes)
+    assert actual.verdict == "fits"
 
 
 def fit_is_refused(model, given, memory):
@@ -60,12 +60,12 @@ def test_a_fit_that_its_plan_refuses_does_not_start_and_all_others_do(name):
         given = (wide, *given[1:])
     most = plan(model, *given, workers=1, memory_limit="9 GB").worker_memory
     for limit in (1000, LIBRARY_BYTES, int(most / 0.95) - 10_000, int(most / 0.95) + 10_000):
-        found = plan(model, *given, workers=1, memory_limit=limit)
-        said, n_started = fit_is_refused(model, given, ProcessMemory(1, 1, limit, LIBRARY_BYTES))
-        if found.refusal or name not in TOLD_BY_THE_FIRST_PASS:  # of which later passes may be larger
-            assert said == found.refusal
-        assert (found.verdict == "fits") == (not found.refusal)
-        assert not (found.refusal and n_started)  # no block is read
+        actual = plan(model, *given, workers=1, memory_limit=limit)
+        message, n_started = fit_is_refused(model, given, ProcessMemory(1, 1, limit, LIBRARY_BYTES))
+        if actual.refusal or name not in TOLD_BY_THE_FIRST_PASS:  # of which later passes may be larger
+            assert message == actual.refusal
+        assert (actual.verdict == "fits") == (not actual.refusal)
+        assert not (actual.refusal and n_started)  # no block is read
 
 
 @pytest.mark.slow
@@ -99,23 +99,23 @@ def test_what_a_plan_proposes_fits_and_nothing_raises(seed):
     rows = da.ones((n, d), chunks=(max(1, n // 7), -1))
     model = TruncatedSVD(k, solver=str(solver), n_passes=int(rng.integers(1, 4)))
     limit = int(10 ** rng.uniform(3, 9))
-    found = plan(model, rows, workers=2, memory_limit=limit)
-    assert found.refusal or found.worker_memory < limit
-    for way in found.remedies:
-        name, _, value = way.removeprefix("with ").partition("=")
+    actual = plan(model, rows, workers=2, memory_limit=limit)
+    assert actual.refusal or actual.worker_memory < limit
+    for method in actual.remedies:
+        name, _, value = method.removeprefix("with ").partition("=")
         larger = value.strip("'") if name == "memory_limit" else limit
         if name != "memory_limit":
             model.set_params(**{name: int(value)})
-        assert not plan(model, rows, workers=2, memory_limit=larger).refusal, way
+        assert not plan(model, rows, workers=2, memory_limit=larger).refusal, method
 
 
 @pytest.mark.parametrize("model", [TruncatedSVD(2), TfidfWeighting(), Topics(2)])
 def test_what_no_machine_has_room_for_is_a_refusal_and_no_error(model):
     rows = da.map_blocks(lambda: sparse.csr_array((1, 10**14)), chunks=((1,), (10**14,)), meta=sparse.csr_array((0, 0)))
-    found = plan(model, rows, workers=1)
-    assert found.verdict.startswith(("does not fit", "fits with memory_limit="))
+    actual = plan(model, rows, workers=1)
+    assert actual.verdict.startswith(("does not fit", "fits with memory_limit="))
     with pytest.raises(MemoryError, match=f"{type(model).__name__}.*memory"):
-        found.check()
+        actual.check()
 
 
 def cells(kind, folder):
@@ -133,14 +133,14 @@ def cells(kind, folder):
 @pytest.mark.filterwarnings("ignore:Writing zarr v2")
 @pytest.mark.parametrize("kind", ["memory", "dense", "lazy", "zarr", "h5ad", "backed", "backed-dense"])
 def test_cells_are_planned_wherever_they_lie(kind, tmp_path):
-    found = plan(SketchedPCA(3), cells(kind, tmp_path))
-    assert (found.n_passes, found.verdict) == (1, "fits")
+    actual = plan(SketchedPCA(3), cells(kind, tmp_path))
+    assert (actual.n_passes, actual.verdict) == (1, "fits")
     is_dense = kind in ("dense", "lazy", "backed-dense")
-    assert found.bytes_read == 96_000 if is_dense else found.bytes_read >= 9600
+    assert actual.bytes_read == 96_000 if is_dense else actual.bytes_read >= 9600
 
 
 @pytest.mark.parametrize("kind", ["path", "pattern", "files", "texts", "compressed"])
-def test_text_that_is_not_counted_is_planned_as_the_store_that_will_be_made_of_it(kind, tmp_path):
+def test_uncounted_text_is_planned_like_its_future_store(kind, tmp_path):
     lines = [f"the cat number{i % 1000} sat on mat{i % 77}" for i in range(6000)]
     path, text = tmp_path / "lines.txt", "\n".join(lines)
     path.write_text(text)
@@ -149,19 +149,19 @@ def test_text_that_is_not_counted_is_planned_as_the_store_that_will_be_made_of_i
     at = TextFiles(str(path), block_bytes=50_000)
     store = dspectral.build_store(str(path), str(tmp_path / "store.zarr"), block_bytes=at.read_options.block_bytes)
     given = {"path": path, "pattern": str(tmp_path / "*.txt"), "files": at, "texts": Texts(lines)}
-    found = plan(svd, given.get(kind, str(tmp_path / "lines.txt.gz")))
+    actual = plan(svd, given.get(kind, str(tmp_path / "lines.txt.gz")))
     of_store = plan(svd, str(tmp_path / "store.zarr"))
-    assert found.before.startswith("build_store")
+    assert actual.before.startswith("build_store")
     assert of_store.before == ""
-    assert found.n_passes == of_store.n_passes == 3
-    assert found.n_blocks == (of_store.n_blocks if kind == "files" else 1)
-    assert found.bytes_read == pytest.approx(store.n_bytes, rel=0.1)
+    assert actual.n_passes == of_store.n_passes == 3
+    assert actual.n_blocks == (of_store.n_blocks if kind == "files" else 1)
+    assert actual.bytes_read == pytest.approx(store.n_bytes, rel=0.1)
 
 
 def test_a_corpus_is_planned_by_its_path_and_what_is_nowhere_is_said(tmp_path):
     dspectral.build_corpus(Texts(["the cat sat", "the dog sat"]), str(tmp_path / "corpus.zarr"))
-    found = plan(dspectral.SpectralBrownClustering(2, n_dimensions=2), tmp_path / "corpus.zarr")
-    assert (found.n_passes, found.verdict) == (1, "fits")
-    for data, said in (("no.zarr", "no.zarr"), ("no.txt", "no.txt"), (Texts(iter(["a"])), "read only once")):
-        with pytest.raises((OSError, ValueError), match=said):
+    actual = plan(dspectral.SpectralBrownClustering(2, n_dimensions=2), tmp_path / "corpus.zarr")
+    assert (actual.n_passes, actual.verdict) == (1, "fits")
+    for data, message in (("no.zarr", "no.zarr"), ("no.txt", "no.txt"), (Texts(iter(["a"])), "read only once")):
+        with pytest.raises((OSError, ValueError), match=message):
             plan(TruncatedSVD(2), data)

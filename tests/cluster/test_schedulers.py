@@ -28,7 +28,7 @@ def lose_client(_cluster, _since):
 def test_what_is_lost_costs_what_was_not_kept(cluster, places, calm, calm_tasks, measured, tmp_path, name, act):
     cluster.fitting.fit(name, shaky(places, delay=LATE), kept=str(tmp_path / "kept"))
     cluster.fitting.heard_blocks(4)
-    told = act(cluster, time.time())
+    messages = act(cluster, time.time())
     counted = [m for m in cluster.fitting.so_far() if m["kind"] == "BlocksDone"]
     done = {m["run"]: m["n_blocks"] + m["n_merges"] for m in counted}
     cluster.fitting.process.kill()
@@ -37,7 +37,7 @@ def test_what_is_lost_costs_what_was_not_kept(cluster, places, calm, calm_tasks,
     assert cluster.fitting.bits() == calm[name]
     begun = [m for m in cluster.fitting.so_far() if m["kind"] == "PassStarted"]
     n_more = sum(done.values()) + sum(m["n_blocks"] + m["n_merges"] for m in begun) - calm_tasks[name]
-    measured(f"{n_more} of {calm_tasks[name]} tasks" if n_more > 0 else "nothing", told)
+    measured(f"{n_more} of {calm_tasks[name]} tasks" if n_more > 0 else "nothing", messages)
 
 
 @fault("the scheduler is killed, another one and new workers take its place", "between two passes")

@@ -79,10 +79,10 @@ def test_a_damaged_block_is_named_and_left_out_on_request(cluster, damaged, meas
     hurt, block, expected = damaged
     since = time.time()
     cluster.fitting.fit(name, hurt)
-    told = cluster.fitting.fails(block)
+    messages = cluster.fitting.fails(block)
     cluster.fitting.fit(name, hurt, without=[block])
     assert cluster.fitting.bits() == expected[name]
-    measured("the fit without the block", told - since)
+    measured("the fit without the block", messages - since)
 
 
 CORPORA = ("TreePCA", "WordEmbedding", "AnchorHMM")
@@ -99,8 +99,8 @@ def test_a_damaged_chunk_of_a_corpus_is_named_and_restored(cluster, places, calm
     hurt = places._replace(corpus=str(tmp_path / "corpus"))
     since = time.time()
     cluster.fitting.fit(name, hurt)
-    told = cluster.fitting.fails(hurt.corpus, block)
+    messages = cluster.fitting.fails(hurt.corpus, block)
     chunk.write_bytes(sound)
     cluster.fitting.fit(name, hurt)
     assert cluster.fitting.bits() == calm[name]
-    measured("the fit", told - since)
+    measured("the fit", messages - since)

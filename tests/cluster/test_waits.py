@@ -85,7 +85,7 @@ def a_cluster():
 
 
 @real
-def test_a_worker_that_pauses_for_good_ends_the_pass_in_a_sentence_about_memory():
+def test_paused_worker_ends_the_pass_with_an_error_about_memory():
     with (
         dask.config.set({"distributed.worker.memory.terminate": False, **limits(1, 15)}),
         forked_workers(),
@@ -96,7 +96,7 @@ def test_a_worker_that_pauses_for_good_ends_the_pass_in_a_sentence_about_memory(
 
 
 @real
-def test_workers_that_are_gone_are_waited_for_and_those_that_join_finish_the_pass(rows, tmp_path):
+def test_lost_workers_are_awaited_and_new_ones_finish_the_pass(rows, tmp_path):
     expected, messages = fitted(rows), []
 
     def help_once(message, *_where):
@@ -112,8 +112,8 @@ def test_workers_that_are_gone_are_waited_for_and_those_that_join_finish_the_pas
     ):
         warnings.simplefilter("always")
         warnings.showwarning = help_once
-        found = fitted(slow_rows)
-    assert np.array_equal(found.components_, expected.components_)
+        actual = fitted(slow_rows)
+    assert np.array_equal(actual.components_, expected.components_)
     assert any("no workers" in message for message in messages)
 
 

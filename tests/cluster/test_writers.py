@@ -181,14 +181,14 @@ def test_a_full_disk_is_told_and_the_next_call_finishes(tmp_path, measured, name
     since = time.time()
     process = Started(small_disk(disk, command))
     try:
-        found = process.wait_for(outcome)
+        actual = process.wait_for(outcome)
     finally:
         process.kill()
-    kind, message = found["raised"]
+    kind, message = actual["raised"]
     assert "No space left" in message, (kind, message)
     assert str(disk) in message
-    assert found["whole"]
-    assert found["files"] == files(sound)
+    assert actual["whole"]
+    assert actual["files"] == files(sound)
     measured("what was not written", time.time() - since)
 
 
@@ -214,7 +214,7 @@ def test_the_second_of_two_writers_is_told_and_the_first_finishes(tmp_path, meas
             raised = second.wait_for(outcome)["raised"]
         finally:
             second.kill()
-        told = time.time() - since
+        messages = time.time() - since
         first.signal(signal.SIGCONT)
         assert first.wait_for(outcome)["raised"][0] == "nothing"
     finally:
@@ -223,7 +223,7 @@ def test_the_second_of_two_writers_is_told_and_the_first_finishes(tmp_path, meas
     assert "writ" in raised[1]
     assert str(disk) in raised[1]
     assert files(disk) == files(sound)
-    measured("nothing", told)
+    measured("nothing", messages)
 
 
 if __name__ == "__main__":

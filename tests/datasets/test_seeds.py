@@ -144,8 +144,8 @@ def test_words_and_labels_are_those_of_the_states():
 def test_blocks_do_not_depend_on_each_other_and_share_their_states():
     words, labels = labeled_counts(900, 120, 40, 4, noise=0.0, block_rows=300, seed=3)
     again = labeled_counts(900, 120, 40, 4, noise=0.0, block_rows=300, seed=3)
-    for ours, theirs in zip((words, labels), again, strict=True):
-        assert (ours.blocks[1].compute() != theirs.compute()[300:600]).nnz == 0
+    for actual, reference in zip((words, labels), again, strict=True):
+        assert (actual.blocks[1].compute() != reference.compute()[300:600]).nnz == 0
     for block in range(3):  # without noise a document's words and labels are of its state alone
         rows = [part.blocks[block].compute() for part in (words, labels)]
         states = [np.maximum.reduceat(part.indices % 4, part.indptr[:-1]) for part in rows]

@@ -43,7 +43,7 @@ def assert_bounds_hold(X, summary, center=False):
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(data=st.data(), size=st.integers(4, 9), fan_in=st.integers(2, 4))
-def test_certificate_is_between_true_error_and_theory_for_any_matrix_cut_and_tree(data, size, fan_in):
+def test_certificate_is_between_error_and_theory_for_any_blocks_and_tree(data, size, fan_in):
     X = data.draw(matrices())
     borders = data.draw(cuts(len(X)))
     shrink, center = data.draw(st.sampled_from(["full", "median"])), data.draw(st.booleans())
@@ -83,22 +83,22 @@ def test_a_sketch_is_the_same_from_either_side_of_a_block(monkeypatch, dtype, ce
     X = sparse.csr_array(zipf_counts(200, 700, 40).astype(dtype))
     X = sparse.csr_array((X.data, X.indices * 4 + 1, X.indptr), shape=(200, 2800))
     mean = np.asarray(X.sum(axis=0, dtype=np.float64)) / 200 if center else None
-    found = []
+    actual = []
     for narrower in (1, 1e9):
         monkeypatch.setattr(block_sketches, "MIN_ASPECT_RATIO", narrower)
-        found.append(block_sketches.sketch_large_sparse(X, 30, mean=mean, n_steps=8))
-    row_side, column_side = (sketch.rows.T.astype(float) @ sketch.rows for sketch in found)
+        actual.append(block_sketches.sketch_large_sparse(X, 30, mean=mean, n_steps=8))
+    row_side, column_side = (sketch.rows.T.astype(float) @ sketch.rows for sketch in actual)
     energy = np.sum((X.toarray().astype(float) - (0 if mean is None else mean)) ** 2)
     assert np.abs(row_side - column_side).max() < 2e-4 * energy
-    assert found[0].error == pytest.approx(found[1].error, rel=0.05)
+    assert actual[0].error == pytest.approx(actual[1].error, rel=0.05)
 
 
 def test_a_block_whose_entries_are_zeros_is_sketched_by_no_rows(monkeypatch):
     monkeypatch.setattr(frequent_directions, "EXACT_SIDE", 10)
     ones = sparse.random_array((50, 400), density=0.2, format="csr", rng=0, dtype=np.float32)
-    found = frequent_directions.sketch_block(sparse.csr_array(ones * np.float32(0)), 5)
-    assert found.rows.shape == (0, 400)
-    assert found.error == 0
+    actual = frequent_directions.sketch_block(sparse.csr_array(ones * np.float32(0)), 5)
+    assert actual.rows.shape == (0, 400)
+    assert actual.error == 0
 
 
 def draw_sparse_blocks(seed):
@@ -133,13 +133,13 @@ def test_certificate_of_the_iteration_is_above_the_error_of_every_draw(monkeypat
         assert summary.error <= theory_bound(A, size + 1) + 1e-4 * energy
 
 
-def test_bound_of_the_merge_tree_is_checked_for_rows_whose_squares_underflow():
+def test_merge_tree_bound_holds_for_rows_whose_squares_underflow():
     rows = sparse.csr_array(1e-25 * sparse.eye_array(50, dtype=np.float32))
     sketch = block_sketches.BlockSketch(rows.toarray(), 0.1 * 50 * 1e-50)
     assert not frequent_directions._is_within_bound(sketch, rows, 4, None)
 
 
-def test_spectrum_that_the_iteration_cannot_resolve_falls_back_to_exact_pieces(monkeypatch):
+def test_unresolved_spectrum_falls_back_to_exact_blocks(monkeypatch):
     monkeypatch.setattr(frequent_directions, "EXACT_SIDE", 40)
     useless = frequent_directions.BlockSketch(np.zeros((0, 120), np.float32), 1e30)
     monkeypatch.setattr(frequent_directions, "sketch_large_sparse", lambda *_, **__: useless)

@@ -75,7 +75,7 @@ N_DRAWS = int(os.environ.get("N_DRAWS", "400"))
 @pytest.mark.parametrize(
     "seeds", [range(60), pytest.param(range(60, N_DRAWS), marks=pytest.mark.slow)], ids=["60", "more"]
 )
-def test_certificate__is_above_the_error_of_every_draw_and_rarely_four_times_it(seeds):
+def test_certificate_exceeds_every_error_and_rarely_four_times_it(seeds):
     with dask.config.set(scheduler="sync"):
         ratios = np.array([check_certificate(seed) for seed in seeds])
     ratios = ratios[ratios > 0]
@@ -118,14 +118,14 @@ def test_bits__are_those_of_one_thread_with_any_scheduler_and_after_saving(sched
     with dask.config.set(scheduler="sync"):
         expected = TruncatedSVD(3, solver="nystrom").fit(lazy)
     with dask.config.set(scheduler=scheduler):
-        found = TruncatedSVD(3, solver="nystrom").fit(lazy)
-    assert found.components_.tobytes() == expected.components_.tobytes()
-    assert found.certificate_ == expected.certificate_
-    save(found, str(tmp_path / "model"))
+        actual = TruncatedSVD(3, solver="nystrom").fit(lazy)
+    assert actual.components_.tobytes() == expected.components_.tobytes()
+    assert actual.certificate_ == expected.certificate_
+    save(actual, str(tmp_path / "model"))
     loaded = load(str(tmp_path / "model"))
-    for model in (loaded, found):
+    for model in (loaded, actual):
         model.partial_fit(ROWS[:90].astype(np.float32))
-    assert loaded.components_.tobytes() == found.components_.tobytes()
+    assert loaded.components_.tobytes() == actual.components_.tobytes()
 
 
 def test_pilot__is_spread_over_the_blocks_and_has_a_twentieth_of_many_rows():
@@ -161,10 +161,10 @@ def test_pilot__finds_more_than_a_random_start():
     spectrum = np.concatenate([np.full(10, 100.0), np.ones(190)])
     rows = np.random.default_rng(0).standard_normal((2000, 200)) * np.sqrt(spectrum)
     lazy, best = da.from_array(rows, chunks=(100, -1)), np.linalg.norm(rows, 2)
-    found = TruncatedSVD(10, solver="nystrom", sketch_size=20).fit(lazy)
+    actual = TruncatedSVD(10, solver="nystrom", sketch_size=20).fit(lazy)
     energy = np.linalg.svd(rows, compute_uv=False)[:10] ** 2
-    lost = 1.0 - np.square(rows @ found.components_.T).sum() / energy.sum()
+    lost = 1.0 - np.square(rows @ actual.components_.T).sum() / energy.sum()
     W = np.linalg.qr(np.random.default_rng(0).standard_normal((200, 20)))[0]
     start = np.linalg.svd(rows.T @ (rows @ W), full_matrices=False)[0][:, :10]
     assert lost < 0.2 * (1.0 - np.square(rows @ start).sum() / energy.sum())
-    assert found.singular_values_[0] <= best * (1 + 1e-12)
+    assert actual.singular_values_[0] <= best * (1 + 1e-12)

@@ -76,7 +76,7 @@ def test_every_setting_is_one_that_distributed_reads():
 
 
 @pytest.mark.slow
-def test_the_job_for_slurm_runs_a_fit_with_these_settings_and_the_same_bits(tmp_path):
+def test_slurm_job_runs_a_fit_with_these_settings_and_the_same_bits(tmp_path):
     binaries = tmp_path / "bin"
     binaries.mkdir()
     (binaries / "srun").write_text(SRUN, encoding="utf-8")
@@ -103,19 +103,19 @@ def test_the_job_for_slurm_runs_a_fit_with_these_settings_and_the_same_bits(tmp_
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
 
-    found, said = (
+    actual, message = (
         json.loads((tmp_path / "found.json").read_text(encoding="utf-8")),
         configuration()["distributed"],
     )
-    scheduler, memory = said["scheduler"], said["worker"]["memory"]
-    assert found["scheduler"] == [
+    scheduler, memory = message["scheduler"], message["worker"]["memory"]
+    assert actual["scheduler"] == [
         scheduler["worker-saturation"],
         scheduler["allowed-failures"],
         parse_timedelta(scheduler["worker-ttl"]),
         parse_timedelta(scheduler["no-workers-timeout"]),
     ]
-    assert len(found["workers"]) == 2
-    for limit, target, spill, pause, n_threads, folder, *rest in found["workers"]:
+    assert len(actual["workers"]) == 2
+    for limit, target, spill, pause, n_threads, folder, *rest in actual["workers"]:
         assert (limit, n_threads) == (parse_bytes("700MB"), 1)
         assert [target, spill, pause] == [memory["target"], memory["spill"], memory["pause"]]
         assert folder.startswith(str(tmp_path / "scratch"))
@@ -126,7 +126,7 @@ def test_the_job_for_slurm_runs_a_fit_with_these_settings_and_the_same_bits(tmp_
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_defaults_of_dask_jobqueue_make_jobs_of_workers_with_one_thread():
+def test_dask_jobqueue_defaults_start_workers_with_one_thread():
     jobqueue = pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
     with (
         dask.config.set(dask.config.merge(dask.config.config, configuration("jobqueue.yaml"))),
@@ -150,13 +150,13 @@ def test_the_manifest_is_what_the_operator_accepts():
     validate = pytest.importorskip("jsonschema", reason="jsonschema is not installed").validate
     crd = "operator/deployment/helm/dask-kubernetes-operator/crds/daskcluster.yaml"
     definition = yaml.safe_load((Path(operator.__file__).parent / crd).read_text(encoding="utf-8"))
-    found = manifest()
-    group, version = found["apiVersion"].split("/")
-    assert (group, found["kind"]) == (definition["spec"]["group"], definition["spec"]["names"]["kind"])
+    actual = manifest()
+    group, version = actual["apiVersion"].split("/")
+    assert (group, actual["kind"]) == (definition["spec"]["group"], definition["spec"]["names"]["kind"])
     (schema,) = [one["schema"] for one in definition["spec"]["versions"] if one["name"] == version]
     schema = schema["openAPIV3Schema"]
-    validate(found, schema)
-    assert set(found["spec"]) <= set(schema["properties"]["spec"]["properties"])
+    validate(actual, schema)
+    assert set(actual["spec"]) <= set(schema["properties"]["spec"]["properties"])
 
 
 def container(part):
@@ -179,10 +179,10 @@ def test_commands_of_the_manifest_are_ones_that_dask_understands():
 def test_pods_have_the_memory_that_their_workers_are_told():
     worker = container("worker")
     arguments = worker["args"]
-    told = parse_bytes(arguments[arguments.index("--memory-limit") + 1])
+    messages = parse_bytes(arguments[arguments.index("--memory-limit") + 1])
     assert worker["resources"]["limits"] == worker["resources"]["requests"]
     limit = parse_bytes(worker["resources"]["limits"]["memory"] + "B")
-    assert 0.8 * limit < told < limit
+    assert 0.8 * limit < messages < limit
     assert worker["image"] == container("scheduler")["image"]
     volumes = {volume["name"] for volume in manifest()["spec"]["worker"]["spec"]["volumes"]}
     assert {mount["name"] for mount in worker["volumeMounts"]} <= volumes

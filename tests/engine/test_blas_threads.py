@@ -53,7 +53,7 @@ def test_blas_has_one_thread_inside_tasks_and_gets_its_own_back():
 
 
 @pytest.mark.usefixtures("two_blas_threads")
-def test_blas_stays_at_one_thread_until_the_last_leaves_also_another_than_the_one_that_took_it():
+def test_blas_has_one_thread_until_the_last_task_exits_in_any_thread():
     step = Barrier(2, timeout=30)
 
     def first():

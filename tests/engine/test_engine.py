@@ -98,7 +98,7 @@ def test_blocks_that_a_cluster_holds_already_are_taken_from_there(expected):
             assert bits(estimator.fit(lazy(rows_of).persist())) == expected[name]
 
 
-def test_rows_in_memory_stay_out_of_the_cluster_and_give_the_same_bits_as_the_same_blocks(monkeypatch):
+def test_rows_in_memory_stay_local_and_are_bit_identical_to_blocks(monkeypatch):
     rows = sparse.csr_array(sparse.vstack([rows_of(0), rows_of(1)]))
     monkeypatch.setattr(blocks, "BLOCK_BYTES", rows.nnz * (4 + rows.indices.itemsize) - 1)
     assert as_dask_rows(rows).chunks[0] == (BLOCK_ROWS, BLOCK_ROWS)
@@ -182,9 +182,9 @@ def test_two_streams_arrive_block_by_block_together():
         return Moments.from_block(np.hstack([left.toarray(), right]))
 
     left, right = lazy(rows_of, SIZES[:2]), da.ones((2 * BLOCK_ROWS, 3), chunks=(BLOCK_ROWS, 3))
-    found = summarize(left, right, summarize_block=of)
+    actual = summarize(left, right, summarize_block=of)
     both = np.hstack([sparse.vstack([rows_of(0), rows_of(1)]).toarray(), np.ones((2 * BLOCK_ROWS, 3))])
-    np.testing.assert_allclose(found.gram, both.T @ both)
+    np.testing.assert_allclose(actual.gram, both.T @ both)
 
 
 def test_tasks_run_once_each_and_come_back_in_order(scheduler):
@@ -236,7 +236,7 @@ def test_blocks_may_ride_beside_rows():
         (GramProduct, TruncatedSVD(3, solver="krylov", n_passes=1), "spectrum"),
     ],
 )
-def test_a_debugger_that_stops_in_a_summary_shows_at_most_six_frames_of_ours(kind, estimator, step, monkeypatch):
+def test_debugger_in_a_summary_shows_at_most_six_own_frames(kind, estimator, step, monkeypatch):
     """Of the engine there are four; the estimator and its step are the others."""
     stacks, package, of = [], str(Path(dspectral.__file__).parent), kind.from_block
 
@@ -257,11 +257,11 @@ def test_the_last_task_of_a_pass_gets_the_summary_of_all_rows(counts, tmp_path):
     for _ in range(2):  # without checkpoints, and with the one that the first turn wrote
         for checkpoints in (None, str(tmp_path)):
             with Tasks() as tasks, dask.config.set(scheduler="sync"):
-                found = summarize(
+                actual = summarize(
                     counts if checkpoints is None else as_dask_rows(counts).compute(),
                     summarize_block=Moments.from_block,
                     finish=("count", attrgetter("n_rows")),
                     checkpoints=checkpoints,
                 )
-            assert found == sum(SIZES)
+            assert actual == sum(SIZES)
             assert tasks.groups["count"] == 1

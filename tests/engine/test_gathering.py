@@ -83,7 +83,7 @@ def build_of_a_text(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("use", "name"), [(fit_a_store, "seen.zarr"), (build_of_a_text, "text.txt")])
-def test_what_a_worker_does_not_see_is_named_with_the_worker_and_not_called_damaged(elsewhere, use, name):
+def test_data_missing_on_a_worker_is_named_with_the_worker(elsewhere, use, name):
     folder, address = elsewhere
     with pytest.raises((FileNotFoundError, ValueError)) as caught:
         use(folder)

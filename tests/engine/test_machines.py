@@ -30,7 +30,7 @@ def raise_import_error():
 
 
 @pytest.mark.slow
-def test_a_worker_of_another_kind_is_named_once_and_refused_where_bits_are_asked_for(rows, monkeypatch):
+def test_other_worker_is_named_once_and_refused_if_bits_are_required(rows, monkeypatch):
     monkeypatch.setattr(machines, "COMPARISON_SECONDS", 0.0)
     with Client(n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
         with warnings.catch_warnings():
@@ -110,7 +110,7 @@ def test_a_worker_without_a_package_is_named_before_anything_is_computed(rows, m
 
 
 @pytest.mark.parametrize(
-    ("kinds", "said"),
+    ("kinds", "message"),
     [
         ({"a": "x", "b": "x"}, ""),
         ({"a": "x", "b": "y", "c": "y"}, "BLAS is x on a, and y on the 2 others"),
@@ -121,11 +121,13 @@ def test_a_worker_without_a_package_is_named_before_anything_is_computed(rows, m
         ),
     ],
 )
-def test_who_differs_from_most_is_named(kinds, said):
-    assert machines.describe_differences({name: {"BLAS": kind, "machine": "m"} for name, kind in kinds.items()}) == said
+def test_who_differs_from_most_is_named(kinds, message):
+    assert (
+        machines.describe_differences({name: {"BLAS": kind, "machine": "m"} for name, kind in kinds.items()}) == message
+    )
 
 
-def test_neighboring_blocks_prefer_one_worker_and_annotations_of_the_caller_come_first(rows, monkeypatch):
+def test_neighboring_blocks_prefer_one_worker_after_annotations(rows, monkeypatch):
     annotations = []
 
     def compute(client, pass_info, graph, *arguments, **options):

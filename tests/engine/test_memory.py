@@ -25,7 +25,7 @@ from tests.engine.blocks import normal_rows
 
 
 @pytest.mark.parametrize("solver", ["frequent_directions", "nystrom"])
-def test_a_fit_that_cannot_fit_is_refused_before_a_block_is_read_and_fits_where_it_says(solver):
+def test_memory_check_refuses_before_reading_and_names_what_fits(solver):
     read = []
 
     def one_block(block):
@@ -51,7 +51,7 @@ def test_admission_can_be_switched_off():
 
 
 @pytest.mark.parametrize("limit", ["300MB", 0])
-def test_workers_whose_limit_is_too_low_are_refused_with_the_limit_that_would_do(limit):
+def test_workers_with_low_limits_are_refused_with_a_sufficient_one(limit):
     X = normal_rows(2, 20_000)
     model = SketchedPCA(200, solver="frequent_directions")
     how = {"threads_per_worker": 1, "processes": False, "memory_limit": limit, "dashboard_address": ":0"}

@@ -26,10 +26,10 @@ def test_a_pass_is_one_task_a_block_and_the_merges_of_one_tree(n_blocks, fan_in)
         left = full + (rest > 0)
     assert left == 1
     with Tasks() as tasks, dask.config.set(scheduler="sync"):
-        found = summarize(weighed, summarize_block=Moments.from_block, fan_in=fan_in, name="sketch")
+        actual = summarize(weighed, summarize_block=Moments.from_block, fan_in=fan_in, name="sketch")
     assert tasks.groups == expected
     assert count_merges(n_blocks, fan_in) == list(expected.values())[1:]  # what those who watch are told beforehand
-    assert found.total.tolist() == [n_blocks * (n_blocks + 1)]
+    assert actual.total.tolist() == [n_blocks * (n_blocks + 1)]
 
 
 @pytest.mark.parametrize("fan_in", [2, 4])

@@ -32,14 +32,14 @@ def test_rows_that_are_not_cut_into_known_whole_rows_are_refused(X, message):
 
 
 @pytest.mark.parametrize(
-    ("X", "more", "error", "said"),
+    ("X", "more", "error", "text"),
     [
         ([[1.0]], {}, TypeError, "X is a list"),
         *((np.ones((2, 2)), {"fan_in": n}, ValueError, f"fan_in.*{n}") for n in (1, 0, -2)),
     ],
 )
-def test_what_is_no_array_and_no_fan_in_is_refused(X, more, error, said):
-    with pytest.raises(error, match=said):
+def test_what_is_no_array_and_no_fan_in_is_refused(X, more, error, text):
+    with pytest.raises(error, match=text):
         summarize(X, summarize_block=Moments.from_block, **more)
 
 

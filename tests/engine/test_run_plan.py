@@ -34,36 +34,36 @@ def text(tmp_path):
 def test_plan_has_the_passes_tasks_bytes_and_memory_of_the_fit(store, parameters, tmp_path):
     svd = TruncatedSVD(3, random_state=0, **parameters)
     with nothing_left(tmp_path / "temporary"):
-        found = svd.plan(store, workers=2, memory_limit="2 GB")
+        actual = svd.plan(store, workers=2, memory_limit="2 GB")
     assert not hasattr(svd, "components_")
     passes = record_events(lambda: svd.fit(store), events.PassStarted)
-    assert found.n_passes == len(passes)
-    assert found.n_tasks == passes[0].n_blocks + passes[0].n_merges
-    assert (found.n_blocks, found.bytes_read, found.phase) == (8, store.n_bytes, passes[0].name)
-    assert (found.n_workers, found.n_threads, found.memory_limit) == (2, 1, 2_000_000_000)
-    assert LIBRARY_BYTES < found.worker_memory < 2 * LIBRARY_BYTES
-    assert found.refusal == ""
-    found.check()
+    assert actual.n_passes == len(passes)
+    assert actual.n_tasks == passes[0].n_blocks + passes[0].n_merges
+    assert (actual.n_blocks, actual.bytes_read, actual.phase) == (8, store.n_bytes, passes[0].name)
+    assert (actual.n_workers, actual.n_threads, actual.memory_limit) == (2, 1, 2_000_000_000)
+    assert LIBRARY_BYTES < actual.worker_memory < 2 * LIBRARY_BYTES
+    assert actual.refusal == ""
+    actual.check()
 
 
 def test_plan_is_text_and_json_and_calls_no_hook(store):
     plans = []
     assert record_events(lambda: plans.append(SketchedPCA(3).plan(store))) == []
-    (found,) = plans
-    assert "SketchedPCA" in str(found) == repr(found)
-    content = found.as_dict()
-    assert content["n_tasks"] == found.n_tasks
+    (actual,) = plans
+    assert "SketchedPCA" in str(actual) == repr(actual)
+    content = actual.as_dict()
+    assert content["n_tasks"] == actual.n_tasks
     assert json.loads(json.dumps(content)) == content
 
 
 def test_plan_that_does_not_fit_has_a_refusal(store):
-    found = SketchedPCA(3, sketch_size=50).plan(store, workers=1, memory_limit="100 MB")
-    assert found.memory_limit == 100_000_000
+    actual = SketchedPCA(3, sketch_size=50).plan(store, workers=1, memory_limit="100 MB")
+    assert actual.memory_limit == 100_000_000
     with pytest.raises(MemoryError, match=r"SketchedPCA .*100 MB.*memory_limit="):
-        found.check()
-    assert found.as_dict()["verdict"] == found.verdict
-    assert found.verdict.startswith("fits with memory_limit='")
-    assert [line.split()[0] for line in str(found).splitlines()[1:3]] == ["verdict", "reason"]
+        actual.check()
+    assert actual.as_dict()["verdict"] == actual.verdict
+    assert actual.verdict.startswith("fits with memory_limit='")
+    assert [line.split()[0] for line in str(actual).splitlines()[1:3]] == ["verdict", "reason"]
     with override_context(memory=ProcessMemory(2, 1, 1, 0)):
         assert "one column" in TruncatedSVD(8, solver="krylov").plan(store).refusal
 
@@ -71,11 +71,11 @@ def test_plan_that_does_not_fit_has_a_refusal(store):
 @pytest.mark.parametrize(("build", "n_passes"), [(build_store, 1), (build_corpus, 2)])
 def test_plan_of_a_build_writes_nothing(build, n_passes, text, tmp_path):
     with nothing_left(tmp_path / "temporary"):
-        found = plan(build, str(text), str(tmp_path / "never.zarr"), block_bytes=8000, workers=1)
-    assert (found.name, found.n_passes) == (build.__name__, n_passes)
-    assert found.bytes_read == text.stat().st_size
-    assert found.n_blocks == -(-found.bytes_read // 8000)
-    assert found.worker_memory >= LIBRARY_BYTES + 5 * found.bytes_read // found.n_blocks
+        actual = plan(build, str(text), str(tmp_path / "never.zarr"), block_bytes=8000, workers=1)
+    assert (actual.name, actual.n_passes) == (build.__name__, n_passes)
+    assert actual.bytes_read == text.stat().st_size
+    assert actual.n_blocks == -(-actual.bytes_read // 8000)
+    assert actual.worker_memory >= LIBRARY_BYTES + 5 * actual.bytes_read // actual.n_blocks
     assert not (tmp_path / "never.zarr").exists()
 
 
@@ -84,23 +84,23 @@ def test_fit_without_passes_and_write_are_planned(tmp_path):
         def fit(self, X):
             return self
 
-    found = plan(Still(), 7)
-    assert (found.n_passes, found.n_tasks) == (0, 0)
-    found = plan(write_counts, np.abs(normal_rows(5)), str(tmp_path / "never.zarr"))
-    assert (found.n_passes, found.n_blocks) == (1, 5)
+    actual = plan(Still(), 7)
+    assert (actual.n_passes, actual.n_tasks) == (0, 0)
+    actual = plan(write_counts, np.abs(normal_rows(5)), str(tmp_path / "never.zarr"))
+    assert (actual.n_passes, actual.n_blocks) == (1, 5)
     assert not (tmp_path / "never.zarr").exists()
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: plan(build_store, (line for line in ["a"]), "memory://never"), "files"),
         (lambda: SketchedPCA(99).plan(normal_rows(3)), "n_components.*99"),  # as fit does
         (lambda: SketchedPCA(2).plan(normal_rows(2)), "workers=N"),
     ],
 )
-def test_invalid_arguments_of_a_plan_are_refused(call, said, monkeypatch):
-    if "workers" in said:
+def test_invalid_arguments_of_a_plan_are_refused(call, message, monkeypatch):
+    if "workers" in message:
         monkeypatch.setattr(dry_run, "get_process_memory", lambda _client: None)
-    with pytest.raises(ValueError, match=said), dask.config.set(scheduler="sync"):
+    with pytest.raises(ValueError, match=message), dask.config.set(scheduler="sync"):
         call()

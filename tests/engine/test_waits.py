@@ -129,7 +129,7 @@ def test_lost_tasks_are_counted_once():
 
 
 @pytest.mark.parametrize(
-    ("error", "said", "after"),
+    ("error", "message", "after"),
     [
         (
             KilledWorker(BLOCK, SimpleNamespace(address="w"), 3),
@@ -142,7 +142,7 @@ def test_lost_tasks_are_counted_once():
         (FutureCancelledError("x", "restart"), "restart", "running"),
     ],
 )
-def test_lost_cluster_raises_one_cluster_error(error, said, after):
+def test_lost_cluster_raises_one_cluster_error(error, message, after):
     client = LikeClient()
 
     def lose(*_words, **_options):
@@ -150,7 +150,7 @@ def test_lost_cluster_raises_one_cluster_error(error, said, after):
         raise error
 
     client.get = lose
-    with pytest.raises(ClusterError, match=said) as raised:
+    with pytest.raises(ClusterError, match=message) as raised:
         compute_on_cluster(client, STARTED, {}, [])
     assert raised.value.__cause__ is error
 

@@ -49,9 +49,9 @@ EMPTY = sparse.csr_array((0, 0))
 @pytest.mark.parametrize("make", [list, tuple, np.array, pd.Series, lambda y: np.array(y, dtype=object)])
 @pytest.mark.parametrize("labels", [["b", "a", "b"], [2, 1, 2], [True, False, True]])
 def test_labels_of_every_kind_give_the_same_indicator(make, labels):
-    found = encode_classes(make(labels), 3)
-    assert found.indicator.toarray().tolist() == [[0, 1], [1, 0], [0, 1]]
-    assert found.classes.tolist() == sorted(set(labels))
+    actual = encode_classes(make(labels), 3)
+    assert actual.indicator.toarray().tolist() == [[0, 1], [1, 0], [0, 1]]
+    assert actual.classes.tolist() == sorted(set(labels))
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_members_of_enumerations_stand_for_their_strings():
 def test_a_column_of_labels_is_labels(make, column):
     X, y = np.random.default_rng(0).random((12, 6)), np.array(list("abcabcabcabc"))
     with pytest.warns(sklearn.exceptions.DataConversionWarning):
-        found = make(2).fit(X, column(y))
+        actual = make(2).fit(X, column(y))
     expected = make(2).fit(X, y)
-    assert found.classes_.tolist() == expected.classes_.tolist() == ["a", "b", "c"]
-    np.testing.assert_array_equal(found.transform(X), expected.transform(X))
+    assert actual.classes_.tolist() == expected.classes_.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(actual.transform(X), expected.transform(X))
 
 
 def test_masks_and_matrices_of_other_things_are_refused():
@@ -122,10 +122,10 @@ def test_room_behind_the_last_row_is_not_counted(rows):
     for model in (TruncatedSVD(2), SketchedPCA(2)):
         # Of lazy rows nobody knows how many zeros they have: their means are taken off at another place.
         expected = clone(model).fit(rows(A))
-        found = model.fit(rows(roomy))
-        assert found.energy_ == expected.energy_
-        np.testing.assert_array_equal(found.components_, expected.components_)
-        np.testing.assert_array_equal(found.transform(roomy), expected.transform(A))
+        actual = model.fit(rows(roomy))
+        assert actual.energy_ == expected.energy_
+        np.testing.assert_array_equal(actual.components_, expected.components_)
+        np.testing.assert_array_equal(actual.transform(roomy), expected.transform(A))
 
 
 def test_scores_and_similarities_do_not_count_room_behind_the_last_row():
@@ -169,7 +169,7 @@ def calls_with_an_indicator(X, y):
 @pytest.mark.slow
 @pytest.mark.parametrize("make", INDICATORS)
 @pytest.mark.parametrize("value", [2, -1, 0.5, np.nan, np.inf, 2**40])
-def test_an_indicator_of_other_values_than_0_and_1_is_refused_wherever_one_is_taken(make, value):
+def test_indicator_of_other_values_than_0_and_1_is_refused_everywhere(make, value):
     X = np.random.default_rng(3).integers(1, 4, (12, 5)).astype(float)
     y = np.stack([np.arange(12) % 2, np.arange(12) % 3 == 0], axis=1).astype(np.float64 if value != 2**40 else int)
     y[7, 1] = value
@@ -194,8 +194,8 @@ def test_an_indicator_is_the_same_in_every_type_and_container(dtype):
         expected = make(1).fit(X, y).transform(X) if make is HybridLSI else make(1).fit(X, y).decision_function(X)
         for wrap in INDICATORS[:4]:
             model = make(1).fit(X, wrap(y.astype(dtype)))
-            found = model.transform(X) if make is HybridLSI else model.decision_function(X)
-            np.testing.assert_array_equal(found, expected)
+            actual = model.transform(X) if make is HybridLSI else model.decision_function(X)
+            np.testing.assert_array_equal(actual, expected)
 
 
 def test_lazy_labels_that_are_no_dask_array_are_not_read():
@@ -224,8 +224,8 @@ def test_a_generator_gives_its_next_draw(make):
 
 def test_numbers_of_numpy_become_those_of_python():
     for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"):
-        found = check_integer("k", np.dtype(dtype).type(3), at_least=1)
-        assert (found, type(found)) == (3, int)
+        actual = check_integer("k", np.dtype(dtype).type(3), at_least=1)
+        assert (actual, type(actual)) == (3, int)
     assert (check_real("C", np.float32(0.5)), type(check_real("C", 1))) == (0.5, float)
     assert check_option("norm", None, ("l2", None)) is None
     assert type(check_option("norm", np.str_("l2"), ("l1", "l2"))) is str
@@ -310,7 +310,7 @@ def test_what_is_no_list_of_strings_is_named(sentence):
         as_token_lists([["a"], sentence])
 
 
-def test_tokens_of_labelled_sequences_are_anything_hashable_and_arrays_are_as_lists():
+def test_labeled_tokens_are_any_hashable_and_arrays_equal_lists():
     codes = np.array([[1, 2], [2, 2]])
     corpus = as_labeled_corpus(codes, [[True, "b"], [(1, 2), True]])
     assert corpus.words == ["<?>", 1, 2]
@@ -336,8 +336,8 @@ def test_a_missing_tag_is_refused_and_named(missing):
 
 def test_numbered_tags_are_alike_whatever_holds_them():
     for tags in ([1, 2], [1.0, 2.0], np.array([1, 2]), [np.int64(1), np.float32(2)]):
-        found = as_labeled_corpus([["a"], ["b", "c"]], [[1], tags])
-        assert found.labels == [1, 2]
+        actual = as_labeled_corpus([["a"], ["b", "c"]], [[1], tags])
+        assert actual.labels == [1, 2]
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**200, pytest.param(10**5000, id="long"), np.uint64(2**63)])
@@ -408,7 +408,7 @@ OF_LABELS = [
 
 @pytest.mark.parametrize("model", OF_LABELS, ids=str)
 @pytest.mark.parametrize("y", [WIDE, da.from_array(WIDE, chunks=(20, -1), asarray=False)], ids=["CSR", "Dask"])
-def test_a_million_labels_are_announced_with_numbers_before_a_block_is_read(model, y):
+def test_million_labels_are_announced_before_a_block_is_read(model, y):
     X = np.random.default_rng(0).poisson(1.0, (40, 60)).astype(float)
     with pytest.warns(UserWarning, match=r"1,000,000 labels.* [\d.]+ GB of memory; remove labels"):  # noqa: SIM117
         with (

@@ -23,28 +23,28 @@ INDICATOR = pd.DataFrame({name: [name in labels for labels in LISTS] for name in
 
 @pytest.mark.parametrize("estimator", [MomentMultiLabelClassifier(2), LocalLSI(2), HybridLSI(2)])
 @pytest.mark.parametrize("given", [LISTS, LISTS.tolist(), LISTS.map(set).tolist()])
-def test_lists_of_labels_fit_as_their_indicator_does_in_a_pipeline_of_texts(estimator, given):
+def test_label_lists_fit_like_their_indicator_in_a_pipeline_of_texts(estimator, given):
     model = make_pipeline(CountVectorizer(), estimator)
     last = model.fit(TEXTS, given)[-1]
     assert last.classes_.tolist() == ["blue", "cat", "dog"]
     names = ("predict_proba", "predict") if hasattr(last, "predict_proba") else ("predict",)
     names = names if hasattr(last, "predict") else ("transform",)
-    found = [getattr(model, name)(TEXTS) for name in names]
+    actual = [getattr(model, name)(TEXTS) for name in names]
     model.fit(TEXTS, INDICATOR)
-    for name, result in zip(names, found, strict=True):
+    for name, result in zip(names, actual, strict=True):
         dense = result.toarray() if sparse.issparse(result) else result
         np.testing.assert_allclose(dense, getattr(model, name)(TEXTS), atol=1e-12)
 
 
 @pytest.mark.parametrize("estimator", [MomentMultiLabelClassifier(2), LocalLSI(2)])
-def test_a_document_with_a_label_outside_the_training_data_is_not_scored_as_correct(estimator):
+def test_document_with_an_unseen_label_is_not_scored_as_correct(estimator):
     model = make_pipeline(CountVectorizer(), estimator).fit(TEXTS, LISTS)
     score = model.score(TEXTS, LISTS)
     assert score == model.score(TEXTS, LISTS.map(lambda labels: labels[::-1]))
     assert model.score(TEXTS, [[*labels, "new"] for labels in LISTS]) == 0.0
 
 
-def test_what_is_no_list_of_strings_is_left_as_it_is_and_other_labels_in_lists_are_named():
+def test_other_values_than_lists_of_strings_are_kept_or_named():
     for y in ([[0, 1], [1, 0]], np.eye(2), ["a", "b"], [["a"], "b"], []):
         assert encode_label_lists(y) == (y, None) or encode_label_lists(y)[0] is y
     for wrong in (3, "", None):

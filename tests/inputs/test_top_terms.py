@@ -45,8 +45,8 @@ def test_names_come_from_a_frame_a_list_a_dictionary_or_a_vectorizer():
 
 def test_the_sign_says_to_which_end_a_term_pulls():
     rows = np.array([[2.0, -2.0, 0.0], [1.0, -1.0, 0.0]])
-    (found,) = TruncatedSVD(1).fit(rows).top_terms(terms=NAMES)
-    assert [(term, round(weight, 3)) for term, weight in found] in (
+    (actual,) = TruncatedSVD(1).fit(rows).top_terms(terms=NAMES)
+    assert [(term, round(weight, 3)) for term, weight in actual] in (
         [("x", 0.707), ("y", -0.707)],
         [("x", -0.707), ("y", 0.707)],
     )  # z weighs nothing
@@ -55,9 +55,9 @@ def test_the_sign_says_to_which_end_a_term_pulls():
 def test_a_vocabulary_a_store_and_the_terms_it_keeps_name_columns(text):
     known = dspectral.build_store(text, "memory://top-vocabulary.zarr", vocabulary=VocabularySettings())
     model = TruncatedSVD(2).fit(known.tfidf())
-    found = model.top_terms(terms=known, n=2)
-    assert words_of(found)[0] == ["dogs", "bark"]
-    assert words_of(model.top_terms(terms=known.vocabulary, n=2)) == words_of(found)
+    actual = model.top_terms(terms=known, n=2)
+    assert words_of(actual)[0] == ["dogs", "bark"]
+    assert words_of(model.top_terms(terms=known.vocabulary, n=2)) == words_of(actual)
     hashing = NgramHashing(2**12, (1, 1))
     hashed = dspectral.build_store(text, "memory://top-hashed.zarr", hashing=hashing, keep_terms=100)
     again = TruncatedSVD(2).fit(hashed.tfidf())
@@ -86,10 +86,10 @@ def test_models_of_words_know_their_terms(name):
     case = CASES[name]
     model = case.make()
     model.fit(*case.data())
-    found = model.top_terms(n=3)
-    assert all(0 < len(component) <= 3 for component in found)
-    assert {term for component in found for term, _ in component} <= set(model.words_) - {"<?>"}
-    assert all(abs(a) >= abs(b) for component in found for (_, a), (_, b) in pairwise(component))
+    actual = model.top_terms(n=3)
+    assert all(0 < len(component) <= 3 for component in actual)
+    assert {term for component in actual for term, _ in component} <= set(model.words_) - {"<?>"}
+    assert all(abs(a) >= abs(b) for component in actual for (_, a), (_, b) in pairwise(component))
 
 
 @pytest.mark.parametrize("name", ["HybridLSI", "LocalLSI", "MomentMultiLabelClassifier", "SketchedPCA", "TruncatedSVD"])
@@ -98,8 +98,8 @@ def test_models_of_rows_are_given_the_names(name):
     case = CASES[name]
     model = case.make()
     model.fit(*case.data())
-    found = model.top_terms(n=4, terms=[f"word {i}" for i in range(24)])
-    assert [len(component) for component in found] == [4] * len(found)
+    actual = model.top_terms(n=4, terms=[f"word {i}" for i in range(24)])
+    assert [len(component) for component in actual] == [4] * len(actual)
     with pytest.raises(ValueError, match=r"columns.*names"):
         model.top_terms()
     with pytest.raises(ValueError, match=r"3 columns.*24"):
@@ -111,10 +111,10 @@ def test_a_sentence_representation_names_the_columns_that_have_vectors():
     model, (X, _) = case.make(), case.data()
     model.fit(X)
     hashing = NgramHashing(256, (1, 3))
-    found = model.top_terms(n=3, terms=hashing.kept_terms(X))
-    assert all(len(component) == 3 for component in found)
+    actual = model.top_terms(n=3, terms=hashing.kept_terms(X))
+    assert all(len(component) == 3 for component in actual)
     named = {column: name for column, name in hashing.kept_terms(X).names().items() if column in model.words_}
-    assert {term for component in found for term, _ in component} <= set(named.values())
+    assert {term for component in actual for term, _ in component} <= set(named.values())
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_what_names_no_columns_is_one_sentence(terms, message):
         TruncatedSVD(1).fit(ROWS).top_terms(terms=terms)
 
 
-def test_a_model_without_terms_a_store_without_names_and_changed_columns_are_refused():
+def test_missing_terms_missing_names_and_changed_columns_are_refused():
     with pytest.raises(TypeError, match="StandardScaler"):
         top_terms(StandardScaler().fit(ROWS), terms=NAMES)
     store = dspectral.write_counts(ROWS, "memory://top-nameless.zarr")

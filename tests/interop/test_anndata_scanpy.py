@@ -66,10 +66,10 @@ def test_scanpy_finds_the_principal_components_of_a_store(store):
 
     adata = store.to_anndata()
     sc.pp.pca(adata, n_comps=4)
-    ours = SketchedPCA(4).fit(store)
+    actual = SketchedPCA(4).fit(store)
     # scanpy divides by the number of rows where it computes with Dask, and by one less elsewhere.
-    assert np.allclose(adata.uns["pca"]["variance"] * 240 / 239, ours.explained_variance_, rtol=1e-3)
-    assert same_up_to_signs(adata.varm["PCs"], ours.components_.T)
+    assert np.allclose(adata.uns["pca"]["variance"] * 240 / 239, actual.explained_variance_, rtol=1e-3)
+    assert same_up_to_signs(adata.varm["PCs"], actual.components_.T)
     weighted = store.to_anndata(weighting=Weighting.tfidf(store.document_frequency, 240))
     sc.pp.pca(weighted, n_comps=3)
     assert same_up_to_signs(weighted.varm["PCs"], SketchedPCA(3).fit(store.tfidf()).components_.T)
@@ -112,18 +112,18 @@ def test_our_pca_stands_for_that_of_scanpy(adata):
         {"n_comps": 8, "layer": "counts", "key_added": "own"},
         {"n_comps": 8, "layer": "dense", "mask_var": ~chosen},
     ):
-        ours, theirs = (
+        actual, reference = (
             pp.pca(adata, **options, copy=True, svd_solver="arpack"),
             sc.pp.pca(adata, **options, copy=True, svd_solver="arpack"),
         )
-        check_pca(ours, theirs, key=options.get("key_added"))
+        check_pca(actual, reference, key=options.get("key_added"))
     lazy = adata.copy()
     for kind in (sparse.csr_matrix, sparse.csr_array):
         lazy.X = da.from_array(kind(CSR), chunks=(70, 60), asarray=False)
         if kind is sparse.csr_matrix:  # scanpy takes no csr_array on Dask
-            theirs = sc.pp.pca(lazy, 8, svd_solver="covariance_eigh", copy=True)
-        check_pca(pp.pca(lazy, 8, copy=True), theirs, ddof=0)
-    sc.pp.neighbors(ours)
+            reference = sc.pp.pca(lazy, 8, svd_solver="covariance_eigh", copy=True)
+        check_pca(pp.pca(lazy, 8, copy=True), reference, ddof=0)
+    sc.pp.neighbors(actual)
 
 
 @row(
@@ -137,9 +137,9 @@ def test_our_pca_of_cells_on_disk_is_that_of_scanpy_in_memory(adata, path):
     import scanpy as sc
     from anndata.experimental import read_lazy
 
-    theirs = sc.pp.pca(adata, 8, copy=True)
+    reference = sc.pp.pca(adata, 8, copy=True)
     pp.pca(path, 8)
-    check_pca(read(path), theirs)
+    check_pca(read(path), reference)
     if path.endswith(".h5ad"):
         backed = anndata.read_h5ad(path, backed="r+")
         pp.pca(backed, 6)
@@ -147,7 +147,7 @@ def test_our_pca_of_cells_on_disk_is_that_of_scanpy_in_memory(adata, path):
         check_pca(read(path), sc.pp.pca(adata, 6, copy=True))
     lazy = read_lazy(path)
     pp.pca(lazy, 8)
-    check_pca(lazy, theirs)
+    check_pca(lazy, reference)
 
 
 @row(

@@ -42,12 +42,12 @@ def test_a_stream_becomes_the_store_of_a_file_with_its_rows(source, tmp_path):
     options = {"field": "body", "block_bytes": 200}
     expected = build_store(str(tmp_path / "rows.parquet"), str(tmp_path / "expected"), **options)
     ids = {"id_field": "key"}
-    found = build_store(source(tmp_path), str(tmp_path / "found"), **options, **ids)
-    assert [(block.n_rows, block.digest) for block in found.blocks] == [
+    actual = build_store(source(tmp_path), str(tmp_path / "found"), **options, **ids)
+    assert [(block.n_rows, block.digest) for block in actual.blocks] == [
         (block.n_rows, block.digest) for block in expected.blocks
     ]
-    assert found.n_blocks > 3
-    assert found.ids == RECORDS["key"]
+    assert actual.n_blocks > 3
+    assert actual.ids == RECORDS["key"]
     corpus = build_corpus(source(tmp_path), str(tmp_path / "corpus"), field="body")
     assert corpus.n_sentences == 50
     with pytest.raises((ValueError, TypeError), match="other"):

@@ -58,5 +58,5 @@ def test_our_estimators_stand_in_pipelines_of_scikit_learn():
     pipeline = make_pipeline(NgramHashing(2**8), TfidfWeighting(), TruncatedSVD(3), LogisticRegression())
     y = np.arange(40) % 2
     assert cross_val_score(pipeline, TEXTS, y, cv=4).mean() == 1
-    found = GridSearchCV(pipeline, {"truncatedsvd__n_components": [2, 4]}, cv=2).fit(TEXTS, y)
-    assert found.best_score_ == 1
+    actual = GridSearchCV(pipeline, {"truncatedsvd__n_components": [2, 4]}, cv=2).fit(TEXTS, y)
+    assert actual.best_score_ == 1

@@ -159,14 +159,14 @@ def test_conll_u_is_read_as_conllu_reads_it(tmp_path):
     import conllu
 
     (tmp_path / "one.conllu").write_text(CONLL_U, encoding="utf-8")
-    ours = read_conll(tmp_path / "one.conllu", word_column=2, tag_column=4)
+    actual = read_conll(tmp_path / "one.conllu", word_column=2, tag_column=4)
     with (tmp_path / "one.conllu").open(encoding="utf-8") as file:
-        theirs = [[token for token in s if isinstance(token["id"], int)] for s in conllu.parse_incr(file)]
-    assert ours.words == [[token["form"] for token in sentence] for sentence in theirs]
-    assert ours.tags == [[token["upos"] for token in sentence] for sentence in theirs]
+        reference = [[token for token in s if isinstance(token["id"], int)] for s in conllu.parse_incr(file)]
+    assert actual.words == [[token["form"] for token in sentence] for sentence in reference]
+    assert actual.tags == [[token["upos"] for token in sentence] for sentence in reference]
     again = tmp_path / "again.conllu"
     again.write_text("".join(s.serialize() for s in conllu.parse(CONLL_U)), encoding="utf-8")
-    assert read_conll(again, word_column=2, tag_column=4) == ours
+    assert read_conll(again, word_column=2, tag_column=4) == actual
 
 
 @row("NLTK", "both", "`read_conll` and `ConllCorpusReader` read the same words and tags")
@@ -175,6 +175,6 @@ def test_tagged_sentences_are_read_as_nltk_reads_them(tmp_path, monkeypatch):
     from nltk.corpus.reader import ConllCorpusReader
 
     (tmp_path / "one.conll").write_text("the\tDT\ncat\tNN\n\nyes\tUH\n\n")
-    theirs = list(ConllCorpusReader(str(tmp_path), "one.conll", ("words", "pos")).tagged_sents())
-    ours = read_conll(tmp_path / "one.conll")
-    assert [list(zip(*pair, strict=True)) for pair in zip(ours.words, ours.tags, strict=True)] == theirs
+    reference = list(ConllCorpusReader(str(tmp_path), "one.conll", ("words", "pos")).tagged_sents())
+    actual = read_conll(tmp_path / "one.conll")
+    assert [list(zip(*pair, strict=True)) for pair in zip(actual.words, actual.tags, strict=True)] == reference

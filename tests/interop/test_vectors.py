@@ -22,9 +22,9 @@ def test_gensim_loads_our_vectors(binary, tmp_path):
     from gensim.models import KeyedVectors
 
     write_word2vec(tmp_path / FORMATS[binary], WORDS, VECTORS)
-    theirs = KeyedVectors.load_word2vec_format(str(tmp_path / FORMATS[binary]), binary=binary)
-    assert theirs.index_to_key == WORDS
-    assert np.array_equal(theirs.vectors, VECTORS)
+    reference = KeyedVectors.load_word2vec_format(str(tmp_path / FORMATS[binary]), binary=binary)
+    assert reference.index_to_key == WORDS
+    assert np.array_equal(reference.vectors, VECTORS)
 
 
 @pytest.mark.parametrize("binary", [False, True])
@@ -32,9 +32,9 @@ def test_gensim_loads_our_vectors(binary, tmp_path):
 def test_we_read_the_vectors_of_gensim(binary, tmp_path):
     from gensim.models import KeyedVectors
 
-    theirs = KeyedVectors(7)
-    theirs.add_vectors(WORDS, VECTORS)
-    theirs.save_word2vec_format(str(tmp_path / FORMATS[binary]), binary=binary)
+    reference = KeyedVectors(7)
+    reference.add_vectors(WORDS, VECTORS)
+    reference.save_word2vec_format(str(tmp_path / FORMATS[binary]), binary=binary)
     words, vectors = read_word2vec(tmp_path / FORMATS[binary])
     assert words == WORDS
     assert np.allclose(vectors, VECTORS, rtol=0, atol=0 if binary else 1e-6)
@@ -85,9 +85,9 @@ def test_codes_of_another_brown_clustering_pass_through_our_files(tmp_path):
     from brown_clustering import BigramCorpus, BrownClustering
 
     sentences = [line.split() for line in ("the cat sat", "the dog sat", "a cat ran", "a dog ran") * 3]
-    theirs = BrownClustering(BigramCorpus(sentences, alpha=0.5, min_count=0), m=3)
-    theirs.train()
-    codes = theirs.codes()
+    reference = BrownClustering(BigramCorpus(sentences, alpha=0.5, min_count=0), m=3)
+    reference.train()
+    codes = reference.codes()
     words = [word for sentence in sentences for word in sentence]
     write_brown_paths(tmp_path / "paths", list(codes.values()), list(codes), [words.count(word) for word in codes])
     assert {word: code for code, word, _ in read_brown_paths(tmp_path / "paths")} == codes

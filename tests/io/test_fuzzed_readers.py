@@ -197,9 +197,9 @@ def test_a_reader_ends_in_a_result_or_a_sentence_that_names_the_file(name, tmp_p
         path.write_bytes(mutated(np.random.default_rng([seed, len(name)]), content))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = outcome(lambda path=path: read(str(path)), allowed=(ValueError, OSError))
-        assert found.fault is None
-        assert found.error is None or str(tmp_path) in str(found.error)
+            actual = outcome(lambda path=path: read(str(path)), allowed=(ValueError, OSError))
+        assert actual.fault is None
+        assert actual.error is None or str(tmp_path) in str(actual.error)
 
 
 def blocks(**options):

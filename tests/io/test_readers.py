@@ -35,8 +35,8 @@ def test_records_of_json_have_one_label_or_several(tmp_path):
     ]
     with gzip.open(tmp_path / "a.jsonl.gz", "wt") as file:
         file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    found = list(read_labeled_records(str(tmp_path / "a.jsonl.gz"), text=["title", "text"], label="topics"))
-    assert found == [("a\tb\nc\u2028d", ("x", "y")), ("\ne", ()), ("f\n", ("z",))]
+    actual = list(read_labeled_records(str(tmp_path / "a.jsonl.gz"), text=["title", "text"], label="topics"))
+    assert actual == [("a\tb\nc\u2028d", ("x", "y")), ("\ne", ()), ("f\n", ("z",))]
 
 
 def test_records_of_a_table_have_one_label(tmp_path):
@@ -60,8 +60,8 @@ def test_groups_and_posts_may_be_links(tmp_path):
     (tmp_path / "posts" / "linked.posts").mkdir(parents=True)
     (tmp_path / "posts" / "sci.space").symlink_to(tmp_path / "cache" / "sci.space")
     (tmp_path / "posts" / "linked.posts" / "2").symlink_to(tmp_path / "cache" / "sci.space" / "1")
-    found = list(read_newsgroups(tmp_path / "posts"))
-    assert found == [("orbits", ("linked.posts",)), ("orbits", ("sci.space",))]
+    actual = list(read_newsgroups(tmp_path / "posts"))
+    assert actual == [("orbits", ("linked.posts",)), ("orbits", ("sci.space",))]
 
 
 def test_the_modapte_split_takes_articles_with_topics_of_its_side(tmp_path):
@@ -176,18 +176,18 @@ def test_paths_are_taken_as_their_names_are(tmp_path):
 def test_sentences_end_at_empty_lines_and_columns_are_counted_from_one(tmp_path):
     path = tmp_path / "a.conll.gz"
     path.write_bytes(gzip.compress("\n#\tSYM\tx\nTür\tNOUN\ty\r\n\n \nja\tX\tz".encode()))
-    found = read_conll(str(path), tag_column=3)
-    assert found.words == [["#", "Tür"], ["ja"]]
-    assert found.tags == [["x", "y"], ["z"]]
+    actual = read_conll(str(path), tag_column=3)
+    assert actual.words == [["#", "Tür"], ["ja"]]
+    assert actual.tags == [["x", "y"], ["z"]]
 
 
-def test_universal_dependencies_are_read_without_comments_and_words_of_several_tokens(tmp_path):
+def test_conllu_is_read_without_comments_and_multiword_tokens(tmp_path):
     path = tmp_path / "ud.conllu"
     path.write_text(
         "# text = du chat\n1-2\tdu\t_\t_\n1\tde\tde\tADP\n2\tle\tle\tDET\n2.1\tx\tx\tX\n3\tchat\tchat\tNOUN\n"
     )
-    found = read_conll(str(path), word_column=2, tag_column=4)
-    assert found == ([["de", "le", "chat"]], [["ADP", "DET", "NOUN"]])
+    actual = read_conll(str(path), word_column=2, tag_column=4)
+    assert actual == ([["de", "le", "chat"]], [["ADP", "DET", "NOUN"]])
 
 
 WORDS = [["3", "cats", "purr"], ["1-2", "of", "2.1"], ["1"]]
@@ -230,8 +230,8 @@ def test_labels_have_one_name_in_every_format(tmp_path, kind):
         path.write_text(frame.to_json(orient="records", lines=True))
     else:
         frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
-    found = list(read_labeled_records(path))
-    assert found == [("hot tea", ("1",)), ("cold milk", ("2",)), ("no label", ()), ("ice", ("1",))]
+    actual = list(read_labeled_records(path))
+    assert actual == [("hot tea", ("1",)), ("cold milk", ("2",)), ("no label", ()), ("ice", ("1",))]
 
 
 def test_booleans_and_blank_lines_and_missing_texts_of_labelled_records(tmp_path):

@@ -17,8 +17,8 @@ def test_what_is_read_is_what_was_written_and_can_be_written_again(name, tmp_pat
     vectors = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
     write_word2vec(str(tmp_path / name), WORDS, vectors)
     write_word2vec(str(tmp_path / f"again-{name}"), *read_word2vec(str(tmp_path / name)))
-    found, read = read_word2vec(str(tmp_path / f"again-{name}"))
-    assert found == WORDS
+    actual, read = read_word2vec(str(tmp_path / f"again-{name}"))
+    assert actual == WORDS
     np.testing.assert_array_equal(read, vectors)
     assert read.dtype == np.float32
 
@@ -27,8 +27,8 @@ def test_vectors_that_are_longer_than_what_is_read_at_once_come_back(tmp_path, m
     monkeypatch.setattr("dspectral.io.word2vec.READ_BYTES", 7)
     vectors = np.arange(12, dtype=np.float32).reshape(3, 4)
     write_word2vec(str(tmp_path / "v.bin"), WORDS, vectors)
-    found, read = read_word2vec(str(tmp_path / "v.bin"))
-    assert found == WORDS
+    actual, read = read_word2vec(str(tmp_path / "v.bin"))
+    assert actual == WORDS
     np.testing.assert_array_equal(read, vectors)
 
 

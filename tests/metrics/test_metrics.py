@@ -71,7 +71,7 @@ def test_gains_and_precisions_are_what_counting_gives(ranking, data):
         assert possible[i] == pytest.approx(np.sort(true / weights)[::-1][:k].sum() / k)
 
 
-def test_sparse_scores_rank_as_dense_ones_do_and_what_is_not_stored_is_not_predicted():
+def test_sparse_scores_rank_like_dense_ones_and_zeros_are_no_labels():
     scores = np.array([[0.5, 0.0, 0.9, 0.1], [0.0, 0.0, 0.3, 0.0]])
     truth = np.array([[1, 0, 1, 0], [1, 0, 0, 0]])
     csr = sparse.csr_array(scores)
@@ -90,9 +90,9 @@ pairs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), min_size=1, ma
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(pairs=pairs)
 def test_v_measure_is_that_of_scikit_learn_and_mappings_are_ordered(pairs):
-    true, found = zip(*pairs, strict=True)
-    assert v_measure(true, found) == pytest.approx(v_measure_score(true, found), abs=1e-9)
-    assert one_to_one(true, found) <= many_to_one(true, found) <= 1.0
+    true, actual = zip(*pairs, strict=True)
+    assert v_measure(true, actual) == pytest.approx(v_measure_score(true, actual), abs=1e-9)
+    assert one_to_one(true, actual) <= many_to_one(true, actual) <= 1.0
     assert many_to_one(true, true) == one_to_one(true, true) == v_measure(true, true) == 1.0
 
 
@@ -108,7 +108,7 @@ def test_edit_distance_is_that_of_the_definition(a, b):
     assert edit_distance(a, b) == slow_distance(a, b)
 
 
-def test_one_to_one_leaves_states_over_where_there_are_more_states_than_tags():
+def test_one_to_one_leaves_states_over_if_there_are_more_than_tags():
     assert one_to_one(["N"] * 4, [0, 1, 1, 2]) == 0.5
     assert many_to_one(["N"] * 4, np.array([0, 1, 1, 2])) == 1.0
 
@@ -131,16 +131,16 @@ def test_similarity_is_the_rank_correlation_of_the_pairs_that_are_covered():
     draws = RNG.integers(40, size=(60, 2))
     pairs = [(f"w{a}", f"w{b}", float(k % 7)) for k, (a, b) in enumerate(draws)]
     known = [(a, b, s) for (a, b), (_, _, s) in zip(draws, pairs, strict=True) if max(a, b) < 30]
-    found = word_similarity(WORDS, VECTORS, pairs)
+    actual = word_similarity(WORDS, VECTORS, pairs)
     expected = spearmanr([cosine(VECTORS[a], VECTORS[b]) for a, b, _ in known], [s for _, _, s in known])
-    assert found.spearman == pytest.approx(expected.statistic)
-    assert found.n_pairs == len(known)
-    assert found.coverage == len(known) / 60
+    assert actual.spearman == pytest.approx(expected.statistic)
+    assert actual.n_pairs == len(known)
+    assert actual.coverage == len(known) / 60
 
 
 @pytest.mark.parametrize("tile", [7, 4096])
 @pytest.mark.parametrize("method", ["add", "mul"])
-def test_analogies_are_answered_by_the_best_word_that_is_not_in_the_question(method, tile, monkeypatch):
+def test_analogies_are_answered_by_the_best_word_not_in_the_question(method, tile, monkeypatch):
     monkeypatch.setattr(word_vectors, "PANEL_WORDS", tile)
     right, questions = [], []
     unit = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
@@ -153,9 +153,9 @@ def test_analogies_are_answered_by_the_best_word_that_is_not_in_the_question(met
         d = scores.argmax() if len(questions) % 2 else d  # noqa: PLW2901  every second one is answered rightly
         right.append(scores.argmax() == d)
         questions.append(tuple(f"w{i}" for i in (a, b, c, d)))
-    found = analogy_accuracy(WORDS, VECTORS, [*questions, ("w1", "w2", "w3", "w99")], method=method)
-    assert found.accuracy == pytest.approx(np.mean(right))
-    assert (found.n_questions, found.coverage) == (200, 200 / 201)
+    actual = analogy_accuracy(WORDS, VECTORS, [*questions, ("w1", "w2", "w3", "w99")], method=method)
+    assert actual.accuracy == pytest.approx(np.mean(right))
+    assert (actual.n_questions, actual.coverage) == (200, 200 / 201)
 
 
 def test_nothing_covered_is_not_a_number():

@@ -130,10 +130,10 @@ def test_a_pipeline_with_an_analyzer_is_saved(tmp_path):
 
 def test_words_of_every_script_lose_stop_words_too():
     lines = ["नमस्ते दुनिया the end", "வணக்கம் the the"]
-    found = NgramHashing(2**16, tokenizer="words", stop_words=["the"]).transform(lines)
+    actual = NgramHashing(2**16, tokenizer="words", stop_words=["the"]).transform(lines)
     expected = NgramHashing(2**16, tokenizer="words").transform([line.replace("the", "") for line in lines])
-    same(found, expected)
-    assert found.nnz == 4
+    same(actual, expected)
+    assert actual.nnz == 4
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,9 @@ def test_stop_words_of_every_container_are_normalized_as_the_text_is(container, 
         with pytest.raises(TypeError, match=r"stop_words.*list"):
             NgramHashing(stop_words=words, **given).transform(["a"])
         return
-    found = NgramHashing(2**16, stop_words=words, **given).transform(["th\u00e9 cats of the\u0301", "dogs"])
-    assert found.sum(axis=1).tolist() == NgramHashing(2**16).transform(["cats", "dogs"]).sum(axis=1).tolist()
-    assert np.diff(found.indptr).tolist() == [1, 1]
+    actual = NgramHashing(2**16, stop_words=words, **given).transform(["th\u00e9 cats of the\u0301", "dogs"])
+    assert actual.sum(axis=1).tolist() == NgramHashing(2**16).transform(["cats", "dogs"]).sum(axis=1).tolist()
+    assert np.diff(actual.indptr).tolist() == [1, 1]
 
 
 def test_columns_of_characters_have_names():
@@ -205,7 +205,7 @@ def test_arguments_that_are_none_here_name_what_takes_their_place(given, instead
     assert instead in str(error.value)
 
 
-def test_every_argument_of_scikit_learns_vectorizers_is_taken_or_refused_by_name():
+def test_vectorizer_arguments_of_scikit_learn_are_taken_or_named():
     defaults = HashingVectorizer(norm=None, dtype=np.float32).get_params()
     assert NgramHashing(**defaults).n_features == 2**20
     same(NgramHashing(**defaults).transform(texts()), HashingVectorizer(norm=None).transform(texts()))

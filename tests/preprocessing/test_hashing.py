@@ -150,7 +150,7 @@ def test_files_and_a_store_give_one_pipeline_the_same_bits(text, tmp_path, block
     np.testing.assert_allclose(of_list[-1].components_, of_files[-1].components_, atol=1e-4)
 
 
-def test_each_pass_hashes_each_block_once_and_no_more_than_a_block_at_a_time(text, monkeypatch):
+def test_pass_hashes_each_block_once_and_one_at_a_time(text, monkeypatch):
     hashed = []
 
     def counted(documents, settings):

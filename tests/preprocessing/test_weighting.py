@@ -67,14 +67,14 @@ def test_it_is_scikit_learns_transformer(seed, dtype, norm, use_idf, sublinear_t
     idf = ("smooth" if smooth_idf else "plain") if use_idf else None
     tf = "sublinear" if sublinear_tf else "count"
     named = {"use_idf": use_idf, "sublinear_tf": sublinear_tf, "smooth_idf": smooth_idf}
-    ours = TfidfWeighting(norm=norm, **({"idf": idf, "tf": tf} if seed % 2 else named)).fit(learned)
-    theirs = TfidfTransformer(norm=norm, use_idf=use_idf, sublinear_tf=sublinear_tf, smooth_idf=smooth_idf)
-    theirs.fit(learned)
-    found, expected = ours.transform(new), theirs.transform(sparse.csr_array(new))
-    np.testing.assert_allclose(as_array(found), expected.toarray(), rtol=2e-6, atol=1e-7)
-    assert found.dtype == (np.float32 if dtype == np.float32 else np.float64)
+    computed = TfidfWeighting(norm=norm, **({"idf": idf, "tf": tf} if seed % 2 else named)).fit(learned)
+    reference = TfidfTransformer(norm=norm, use_idf=use_idf, sublinear_tf=sublinear_tf, smooth_idf=smooth_idf)
+    reference.fit(learned)
+    actual, expected = computed.transform(new), reference.transform(sparse.csr_array(new))
+    np.testing.assert_allclose(as_array(actual), expected.toarray(), rtol=2e-6, atol=1e-7)
+    assert actual.dtype == (np.float32 if dtype == np.float32 else np.float64)
     if use_idf:
-        np.testing.assert_allclose(ours.idf_, theirs.idf_, rtol=1e-6)
+        np.testing.assert_allclose(computed.idf_, reference.idf_, rtol=1e-6)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -110,16 +110,16 @@ NEW = ["no tea but coffee", "coffee coffee", "two pots of tea"]
 
 
 @pytest.mark.parametrize("chosen", [{}, {"sublinear_tf": True}, {"smooth_idf": False}, {"norm": "l1"}, {"norm": None}])
-def test_words_that_training_never_saw_count_nothing_as_in_scikit_learns_vectorizer(chosen):
-    theirs = TfidfVectorizer(**chosen).fit(TEXTS)
+def test_unseen_words_count_nothing_as_in_scikit_learn(chosen):
+    reference = TfidfVectorizer(**chosen).fit(TEXTS)
     hashing = NgramHashing(2**16, (1, 1), alternate_sign=False)
-    ours = TfidfWeighting(**chosen).fit(hashing.transform(TEXTS))
-    words = theirs.get_feature_names_out().tolist()
+    computed = TfidfWeighting(**chosen).fit(hashing.transform(TEXTS))
+    words = reference.get_feature_names_out().tolist()
     columns = [hashing.transform([word]).indices[0] for word in words]
-    found = as_array(ours.transform(hashing.transform(NEW)))
-    np.testing.assert_allclose(found[:, columns], theirs.transform(NEW).toarray(), rtol=1e-6)
-    assert np.count_nonzero(found) == theirs.transform(NEW).nnz
-    assert not ours.idf_[ours.document_frequency_ == 0].any()
+    actual = as_array(computed.transform(hashing.transform(NEW)))
+    np.testing.assert_allclose(actual[:, columns], reference.transform(NEW).toarray(), rtol=1e-6)
+    assert np.count_nonzero(actual) == reference.transform(NEW).nnz
+    assert not computed.idf_[computed.document_frequency_ == 0].any()
 
 
 def test_unseen_columns_have_the_largest_weight_on_request(store):
@@ -132,8 +132,8 @@ def test_unseen_columns_have_the_largest_weight_on_request(store):
     half.data[half.indices % 2 == 1] = 0
     known = TfidfWeighting().fit(half).weighting
     assert known.digest == Weighting.tfidf(DocumentFrequencies.from_block(half).document_frequency, 90).digest
-    found = as_array(store.weighted(known))
-    assert not found[:, 1::2].any()
+    actual = as_array(store.weighted(known))
+    assert not actual[:, 1::2].any()
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_names_of_both_libraries_that_agree_are_one():
         ({"token_pattern": "x"}, "NgramHashing"),
     ],
 )
-def test_arguments_of_scikit_learns_vectorizer_are_refused_with_what_takes_their_place(given, instead):
+def test_vectorizer_arguments_are_refused_with_their_replacement(given, instead):
     (name, value), *_ = given.items()
     with pytest.raises(TypeError, match=f"{name}={value!r}.*{instead}".replace("[", r"\[")):
         TfidfWeighting(**given)
@@ -220,11 +220,11 @@ def test_further_rows_are_added(store):
 def test_a_store_is_not_read_to_learn_and_is_weighted_as_by_itself(store):
     weights = TfidfWeighting().fit(store)
     assert weights.n_passes_ == 0
-    found = weights.transform(store)
-    assert n_tasks(found) == store.n_blocks
-    np.testing.assert_array_equal(as_array(found), as_array(store.tfidf()))
-    assert get_weighting(found) == get_weighting(store.tfidf()) == weights.weighting.digest
-    np.testing.assert_array_equal(as_array(store.weighted(weights)), as_array(found))
+    actual = weights.transform(store)
+    assert n_tasks(actual) == store.n_blocks
+    np.testing.assert_array_equal(as_array(actual), as_array(store.tfidf()))
+    assert get_weighting(actual) == get_weighting(store.tfidf()) == weights.weighting.digest
+    np.testing.assert_array_equal(as_array(store.weighted(weights)), as_array(actual))
     np.testing.assert_array_equal(weights.idf_, TfidfWeighting().fit(COUNTS).idf_)
 
 

@@ -52,10 +52,10 @@ def test_any_blocks_and_parts_give_the_bits_of_one_sum(n_blocks, most, how, tmp_
     whole = ContextCounts.from_block(Sentences.from_ids(TEXT), n_types=N_TYPES, window=4, **how).counts.astype(
         np.float32
     )
-    found = store.counts.compute()
+    actual = store.counts.compute()
     for part in ("data", "indices", "indptr"):
-        np.testing.assert_array_equal(getattr(found, part), getattr(whole, part))
-    assert found.indices.dtype == found.indptr.dtype == np.int32
+        np.testing.assert_array_equal(getattr(actual, part), getattr(whole, part))
+    assert actual.indices.dtype == actual.indptr.dtype == np.int32
     assert not Path(store.location.url, "scratch").exists()
 
 

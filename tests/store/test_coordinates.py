@@ -68,8 +68,8 @@ def test_coordinates_and_ids_of_every_model_come_back(store, svd, form, tmp_path
     assert store.n_blocks > 3
     assert len(saved) == 4
     topics.coordinates(store, out=str(tmp_path / f"c.{form}"))
-    found = open_coordinates(str(tmp_path / f"c.{form}")).array.compute()
-    assert np.array_equal(found, topics.coordinates(store).compute())
+    actual = open_coordinates(str(tmp_path / f"c.{form}")).array.compute()
+    assert np.array_equal(actual, topics.coordinates(store).compute())
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -116,8 +116,8 @@ def test_search_of_saved_coordinates_is_that_of_the_store(store, svd, form, tmp_
         write_coordinates(model, store, str(tmp_path / f"{number}.{form}"))
         saved = open_coordinates(str(tmp_path / f"{number}.{form}"))
         for query in ("dogs bark", 7, [3, 11], [WORDS[0], WORDS[2]]):
-            found, expected = nearest(model, saved, query, n=4), nearest(model, store, query, n=4)
-            assert found == expected
+            actual, expected = nearest(model, saved, query, n=4), nearest(model, store, query, n=4)
+            assert actual == expected
     assert expected[0][0].id.startswith("k")
 
 
@@ -151,11 +151,11 @@ def test_damage_and_other_content_are_named(store, svd, tmp_path):
         place = str(tmp_path / wrong) if wrong == "z.csv" else store.location.url
         with pytest.raises(ValueError, match=wrong):
             svd.transform(store.tfidf(), out=place)
-    theirs = zarr.open_group(str(tmp_path / "theirs.zarr"), mode="w", attributes={"of": "another program"})
+    reference = zarr.open_group(str(tmp_path / "theirs.zarr"), mode="w", attributes={"of": "another program"})
     for call in (open_coordinates, lambda place: svd.transform(store.tfidf(), out=place)):
         with pytest.raises(StoreError, match=r"theirs\.zarr"):
             call(str(tmp_path / "theirs.zarr"))
-    assert dict(theirs.attrs) == {"of": "another program"}
+    assert dict(reference.attrs) == {"of": "another program"}
     with pytest.raises(StoreError, match=r"none\.parquet"):
         open_coordinates(str(tmp_path / "none.parquet"))
     assert json.loads((out / "zarr.json").read_text())["attributes"][coordinates.KEY]["finished"]
@@ -164,9 +164,9 @@ def test_damage_and_other_content_are_named(store, svd, tmp_path):
 def test_what_the_root_says_is_sealed(store, svd, tmp_path):
     root = tmp_path / "sealed.zarr" / "zarr.json"
     svd.transform(store.tfidf(), out=str(root.parent))
-    said = json.loads(root.read_text())
-    said["attributes"][coordinates.KEY]["ids"] = False
-    root.write_text(json.dumps(said))
+    message = json.loads(root.read_text())
+    message["attributes"][coordinates.KEY]["ids"] = False
+    root.write_text(json.dumps(message))
     with pytest.raises(StoreError, match=r"sealed\.zarr"):
         open_coordinates(str(root.parent))
 

@@ -196,7 +196,7 @@ def main(most, *names):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
-def test_after_a_failure_or_a_cut_the_same_call_makes_what_it_would_have_made(writer, tmp_path):
+def test_same_call_after_a_failure_or_power_cut_gives_the_result(writer, tmp_path):
     _, expected, n = tried(writer, f"{tmp_path}/a")
     # Cut in the last nine an append is finished already, and the same call adds its rows again.
     for at in np.random.default_rng(list(writer.encode())).choice(max(n - 9, 5), 3).tolist():

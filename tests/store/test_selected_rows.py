@@ -50,9 +50,9 @@ def test_rows_are_those_of_the_matrix_in_their_order(store, which):
     numbers = np.atleast_1d(np.arange(N)[key])
     chosen = store[key]
     assert len(chosen) == chosen.shape[0] == sum(chosen.block_rows) == len(numbers)
-    found = chosen.counts.compute()
-    assert found.has_canonical_format
-    assert np.array_equal(found.toarray(), X[numbers].toarray())
+    actual = chosen.counts.compute()
+    assert actual.has_canonical_format
+    assert np.array_equal(actual.toarray(), X[numbers].toarray())
     assert np.array_equal(chosen.document_frequency, (X[numbers].toarray() != 0).sum(axis=0))
     assert (chosen.nnz, chosen.n_columns) == (X[numbers].nnz, X.shape[1])
     again = chosen[::-1]
@@ -107,8 +107,8 @@ def test_ids_texts_and_search_go_with_the_rows(tmp_path):
     for rows in (store, chosen):
         with pytest.raises(IndexError, match="row -1"):
             rows.text(-1)
-    found = nearest(TruncatedSVD(3).fit(store), chosen, records[29]["body"], n=1)
-    assert (found[0].row, found[0].id, found[0].text) == (2, "k29", records[29]["body"])
+    actual = nearest(TruncatedSVD(3).fit(store), chosen, records[29]["body"], n=1)
+    assert (actual[0].row, actual[0].id, actual[0].text) == (2, "k29", records[29]["body"])
 
 
 def test_what_is_no_selection_is_refused(store):

@@ -14,20 +14,20 @@ TEXTS = ["It's  a\ttést", "", "a", "Straße İstanbul 東京タワー", "x \u00
 @pytest.mark.parametrize("ngram_range", [(1, 1), (2, 4), (3, 5), (5, 6)])
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_columns_and_counts_are_those_of_scikit_learn(ngram_range, lowercase):
-    ours = NgramHashing(2**10, ngram_range, lowercase, analyzer="char_wb")
-    theirs = HashingVectorizer(
+    actual = NgramHashing(2**10, ngram_range, lowercase, analyzer="char_wb")
+    reference = HashingVectorizer(
         n_features=2**10, ngram_range=ngram_range, lowercase=lowercase, analyzer="char_wb", norm=None
     )
-    np.testing.assert_array_equal(ours.transform(TEXTS).toarray(), theirs.transform(TEXTS).toarray())
+    np.testing.assert_array_equal(actual.transform(TEXTS).toarray(), reference.transform(TEXTS).toarray())
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=30), min_size=1, max_size=5))
 def test_any_text_is_cut_as_scikit_learn_cuts_it(texts):
-    ours = NgramHashing(2**10, (2, 3), alternate_sign=False, analyzer="char_wb").transform(texts)
-    theirs = HashingVectorizer(
+    actual = NgramHashing(2**10, (2, 3), alternate_sign=False, analyzer="char_wb").transform(texts)
+    reference = HashingVectorizer(
         n_features=2**10, ngram_range=(2, 3), alternate_sign=False, analyzer="char_wb", norm=None
     )
-    np.testing.assert_array_equal(ours.toarray(), theirs.transform(texts).toarray())
+    np.testing.assert_array_equal(actual.toarray(), reference.transform(texts).toarray())
 
 
 def test_a_store_of_character_ngrams_holds_the_same_rows(tmp_path):

@@ -40,8 +40,8 @@ def by_scikit_learn(documents, ngram_range, lowercase):
 @given(texts.documents(), texts.ngram_ranges(), st.booleans())
 def test_a_table_has_the_counts_and_document_frequencies_of_scikit_learn(documents, ngram_range, lowercase):
     table = TermTable.from_block(Documents.from_strings(documents), ngram_range, lowercase)
-    found = (terms_of(table), table.document_frequency.tolist(), table.counts.tolist())
-    assert found == by_scikit_learn(documents, ngram_range, lowercase)
+    actual = (terms_of(table), table.document_frequency.tolist(), table.counts.tolist())
+    assert actual == by_scikit_learn(documents, ngram_range, lowercase)
 
 
 def test_a_large_vocabulary_is_counted_as_by_scikit_learn():
@@ -49,8 +49,8 @@ def test_a_large_vocabulary_is_counted_as_by_scikit_learn():
     documents = [" ".join(f"x{n}" for n in rng.zipf(1.3, size=40) % 10**7) for _ in range(400)]
     table = TermTable.from_block(Documents.from_strings(documents), (1, 3))
     assert len(table.counts) > 20_000
-    found = (terms_of(table), table.document_frequency.tolist(), table.counts.tolist())
-    assert found == by_scikit_learn(documents, (1, 3), lowercase=True)
+    actual = (terms_of(table), table.document_frequency.tolist(), table.counts.tolist())
+    assert actual == by_scikit_learn(documents, (1, 3), lowercase=True)
 
 
 @settings(deadline=None, derandomize=True, max_examples=25)

@@ -108,7 +108,7 @@ def test_a_tokenizer_is_kept_by_name_and_compared_by_it(tmp_path):
     np.testing.assert_array_equal(files.compute().toarray(), store.counts.compute().toarray())
 
 
-def test_a_store_whose_tokenizer_is_gone_reads_and_says_so_when_appended_to(tmp_path, monkeypatch):
+def test_store_without_its_tokenizer_reads_and_refuses_to_append(tmp_path, monkeypatch):
     (tmp_path / "gone_tokenizer.py").write_text("def cut(text):\n    return text.split()\n")
     monkeypatch.syspath_prepend(tmp_path)
     store = build_store(

@@ -26,9 +26,9 @@ def frequency(X):
 @given(X=counts(), norm=st.sampled_from(["l1", "l2", None]))
 def test_tf_idf_is_scikit_learns(X, norm):
     expected = TfidfTransformer(norm=norm, smooth_idf=True).fit_transform(sparse.csr_matrix(X))
-    found = Weighting.tfidf(frequency(X), X.shape[0], norm=norm).apply(X)
-    np.testing.assert_allclose(found.toarray(), expected.toarray(), rtol=1e-5, atol=1e-7)
-    assert found.dtype == np.float32
+    actual = Weighting.tfidf(frequency(X), X.shape[0], norm=norm).apply(X)
+    np.testing.assert_allclose(actual.toarray(), expected.toarray(), rtol=1e-5, atol=1e-7)
+    assert actual.dtype == np.float32
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_entries_are_transformed_and_keep_their_signs_but_for_binary(tf, of):
 def test_columns_are_kept_in_the_given_order_with_their_own_weights():
     X = zipf_counts(40, 20, 6)
     columns, weights = np.array([7, 0, 3]), np.array([1.0, 0.5, 0.0])
-    found = Weighting(columns=columns, column_weights=weights).apply(X).toarray()
-    np.testing.assert_allclose(found, X.toarray()[:, columns] * weights)
+    actual = Weighting(columns=columns, column_weights=weights).apply(X).toarray()
+    np.testing.assert_allclose(actual, X.toarray()[:, columns] * weights)
 
 
 def test_unknown_names_are_refused():

@@ -63,8 +63,8 @@ def folder(tmp_path_factory):
     return where
 
 
-@pytest.mark.parametrize(("command", "said"), MISTAKES.items())
-def test_a_mistake_is_answered_in_the_words_of_the_program(folder, command, said, monkeypatch, capsys, tmp_path):
+@pytest.mark.parametrize(("command", "message"), MISTAKES.items())
+def test_a_mistake_is_answered_in_the_words_of_the_program(folder, command, message, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(folder)
     program, *own = command.replace("--store new", f"--store {tmp_path}/new").split()
     with pytest.raises(SystemExit) as caught:
@@ -72,7 +72,7 @@ def test_a_mistake_is_answered_in_the_words_of_the_program(folder, command, said
     assert caught.value.code == 2
     (error,) = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
     error = error.partition("error: ")[2]
-    assert re.search(said, error)
+    assert re.search(message, error)
     assert not PYTHON.search(error.partition("`")[0]), error
     assert not (tmp_path / "out").exists()
 
@@ -82,10 +82,10 @@ def test_build_store_goes_on_as_its_errors_advise(folder, monkeypatch, capsys, t
     out = ["--store", str(tmp_path / "s"), "--out", str(tmp_path / "out"), "--text", "text.txt"]
     main = import_module("workflows.build_store").main
     few = ["--vocabulary", "--min-document-frequency", "9"]
-    for more, said in ((few, "--min-document-frequency = 9"), ([], "")):
-        with pytest.raises(SystemExit) if said else nullcontext():
+    for more, message in ((few, "--min-document-frequency = 9"), ([], "")):
+        with pytest.raises(SystemExit) if message else nullcontext():
             main([*out, *more])
-        assert re.search(said, capsys.readouterr().err)
+        assert re.search(message, capsys.readouterr().err)
     with pytest.raises(SystemExit):
         main([*out, "--vocabulary"])
     assert re.search("other hashing, vocabulary: --overwrite replaces it", capsys.readouterr().err)
@@ -97,7 +97,7 @@ OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ("append", "field", "
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("field is 'a', but b", "--field is 'a', but b"),
         ("n_components is 9, but X has 4", "--n-components is 9, but X has 4"),
@@ -109,8 +109,8 @@ OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ("append", "field", "
         ("too few: give more text, or lower min_df", "too few: give more text"),
     ],
 )
-def test_parameters_become_options_and_advice_that_cannot_be_taken_is_left_out(text, said):
-    assert in_options(text, OPTIONS) == said
+def test_parameters_become_options_and_useless_advice_is_dropped(text, message):
+    assert in_options(text, OPTIONS) == message
 
 
 @pytest.mark.parametrize(
@@ -125,5 +125,5 @@ def test_a_cluster_that_is_lost_outside_a_pass_is_a_sentence(error, tmp_path, ca
     parser = form.parser("rivers", "")
     with pytest.raises(SystemExit), form.run(parser.parse_args(["--out", str(tmp_path / "out")])):
         raise error
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert re.match(".* error: .*cluster", said)
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert re.match(".* error: .*cluster", message)

@@ -37,7 +37,7 @@ def test_clusters_equal_the_classes_once_there_is_text_enough(power, plain):
     assert shares[-1] == 1
 
 
-def test_words_seen_once_are_by_default_of_the_type_of_words_that_come_later():
+def test_words_seen_once_are_by_default_of_the_unseen_type():
     brown = SpectralBrownClustering(3).fit([*TOY, [TOY[0][0], "once", TOY[0][-1]]])
     assert "once" not in brown.words_
     assert brown.word_counts_[0] == 1
@@ -101,10 +101,10 @@ def test_words_of_a_model_that_is_fitted_again_are_those_of_the_new_text():
 
 
 @pytest.mark.parametrize("make", [lambda: SpectralBrownClustering(2), lambda: AnchorHMM(2, spelling=0.0, min_count=4)])
-def test_pairs_of_words_that_a_limit_has_no_room_for_are_refused_with_what_they_need(make):
+def test_pairs_beyond_the_limit_are_refused_with_the_bytes_needed(make):
     sentences = [["a", "x", "b", "y"], ["b", "x", "a", "y"]] * 3
-    said = r"dspectral.memory-limit.*1,000"
-    with dask.config.set({"dspectral.memory-limit": 1000}), pytest.raises(MemoryError, match=said):
+    text = r"dspectral.memory-limit.*1,000"
+    with dask.config.set({"dspectral.memory-limit": 1000}), pytest.raises(MemoryError, match=text):
         make().fit(sentences)
     with dask.config.set({"dspectral.memory-limit": "1 MB"}):
         limited = make().fit(sentences)

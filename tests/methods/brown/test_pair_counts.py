@@ -67,19 +67,19 @@ def test_another_order_has_the_same_entries_in_the_same_places_of_memory(corpus,
     with_pairs = rotated[(whole.n_following + whole.n_preceding)[rotated] > 0]
     assert len(with_pairs) < n
     for order in (np.arange(n), rotated, with_pairs, rng.permutation(n)):
-        with whole.reorder(order) as expected, pairs.reorder(order) as found:
-            (one,), folder = expected, found.items[0][0].parent
-            sizes = [block.after.shape[0] for block in found]
-            assert [block.first for block in found] == np.cumsum([0, *sizes])[:-1].tolist()
+        with whole.reorder(order) as expected, pairs.reorder(order) as actual:
+            (one,), folder = expected, actual.items[0][0].parent
+            sizes = [block.after.shape[0] for block in actual]
+            assert [block.first for block in actual] == np.cumsum([0, *sizes])[:-1].tolist()
             for side in ("after", "before"):
-                joined = sparse.vstack([getattr(block, side) for block in found], format="csr")
+                joined = sparse.vstack([getattr(block, side) for block in actual], format="csr")
                 for part in ("data", "indices", "indptr"):
                     np.testing.assert_array_equal(getattr(joined, part), getattr(getattr(one, side), part))
             beside = sparse.hstack([one.after, one.after.T], format="csr")
             np.testing.assert_array_equal(one.concatenate_sides().indices, beside.indices)
             np.testing.assert_array_equal(one.concatenate_sides().data, beside.data)
-            np.testing.assert_array_equal(found.n_following, expected.n_following)
-            np.testing.assert_array_equal(found.n_preceding, expected.n_preceding)
+            np.testing.assert_array_equal(actual.n_following, expected.n_following)
+            np.testing.assert_array_equal(actual.n_preceding, expected.n_preceding)
         assert not folder.exists()
 
 
@@ -100,20 +100,20 @@ def test_clusters_are_the_same_bits_whatever_the_memory(corpus, start, monkeypat
     whole = fitted("1 GiB")
     monkeypatch.setattr(adjacent_pairs, "PAIR_BYTES", 10**6)
     for limit in (20_000, 10**7):
-        found = fitted(limit)
-        np.testing.assert_array_equal(found.labels_, whole.labels_)
-        assert found.history_ == whole.history_
-        assert found.codes() == whole.codes()
-        assert found.n_passes_ == whole.n_passes_ == 1
+        actual = fitted(limit)
+        np.testing.assert_array_equal(actual.labels_, whole.labels_)
+        assert actual.history_ == whole.history_
+        assert actual.codes() == whole.codes()
+        assert actual.n_passes_ == whole.n_passes_ == 1
         with limited(limit):
-            assert found.score(corpus) == whole.score(corpus)
+            assert actual.score(corpus) == whole.score(corpus)
     # The limit leaves room for the pairs that there are, if not for as many as tokens: they are taken from the store.
     monkeypatch.setattr(adjacent_pairs, "PAIR_BYTES", 1)
     n_pairs = count_adjacent_pairs(corpus.sentences, np.asarray(corpus.counts)).nnz
     assert n_pairs < np.minimum(corpus.counts, len(corpus.words)).sum()
-    found = fitted(n_pairs)
-    np.testing.assert_array_equal(found.labels_, whole.labels_)
-    assert found.history_ == whole.history_
+    actual = fitted(n_pairs)
+    np.testing.assert_array_equal(actual.labels_, whole.labels_)
+    assert actual.history_ == whole.history_
 
 
 @pytest.mark.parametrize("spelling", [0.0, 0.3])
@@ -123,11 +123,11 @@ def test_states_are_the_same_bits_whatever_the_memory(corpus, spelling):
             return AnchorHMM(3, spelling=spelling, min_count=4).fit(corpus)
 
     whole = fitted("1 GiB")
-    found = fitted(30_000)
-    assert found.anchors_ == whole.anchors_
-    for one, other in zip(found.model_, whole.model_, strict=True):
+    actual = fitted(30_000)
+    assert actual.anchors_ == whole.anchors_
+    for one, other in zip(actual.model_, whole.model_, strict=True):
         np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(found.membership_, whole.membership_)
+    np.testing.assert_array_equal(actual.membership_, whole.membership_)
 
 
 def test_pairs_of_types_are_not_taken_for_those_of_as_many_words(corpus):

@@ -142,8 +142,8 @@ def test_counts_of_some_blocks_are_not_taken_for_those_of_all(corpus, sentences)
 def test_a_plan_writes_nothing_into_the_corpus(corpus):
     before = sorted(Path(corpus.location.url).rglob("*"))
     with memory(1):
-        found = WordEmbedding(3, window=3).plan(corpus, workers=2)
-    assert found.phase == "count-contexts"
+        actual = WordEmbedding(3, window=3).plan(corpus, workers=2)
+    assert actual.phase == "count-contexts"
     assert sorted(Path(corpus.location.url).rglob("*")) == before
 
 
@@ -185,8 +185,8 @@ def test_counts_cut_short_by_a_full_disk_go_on_where_they_were(n_written, corpus
 def test_queries_leave_out_what_is_given_and_the_rare_type(sentences):
     model = WordEmbedding(2, window=1).fit([*sentences, ["alone"]])
     assert np.allclose(np.linalg.norm(model.vectors_[1:], axis=1), [w != "alone" for w in model.words_[1:]])
-    found = [word for word, _ in model.most_similar(["cat", "red"], "dog", n=50)]
-    assert sorted(found) == sorted(set(model.words_) - {"<?>", "cat", "red", "dog"})
+    actual = [word for word, _ in model.most_similar(["cat", "red"], "dog", n=50)]
+    assert sorted(actual) == sorted(set(model.words_) - {"<?>", "cat", "red", "dog"})
     for method in ("add", "mul"):
         ((word, _),) = model.analogy("red", "blue", "cat", method=method)
         assert word not in ("red", "blue", "cat")
@@ -216,9 +216,9 @@ def test_gensims_names_stand_beside_ours(sentences):
 
 def test_a_sentence_becomes_the_mean_of_its_known_words(sentences, corpus):
     model = WordEmbedding(2, window=1).fit(sentences)
-    found = model.transform([["cat", "owl", "red", "cat"], ["owl"], []])
-    np.testing.assert_allclose(found[0], (2 * model["cat"] + model["red"]) / 3, rtol=1e-6)
-    assert not found[1:].any()
+    actual = model.transform([["cat", "owl", "red", "cat"], ["owl"], []])
+    np.testing.assert_allclose(actual[0], (2 * model["cat"] + model["red"]) / 3, rtol=1e-6)
+    assert not actual[1:].any()
     assert list(model.get_feature_names_out()) == ["wordembedding0", "wordembedding1"]
     lazy = model.set_output(transform="pandas").transform(corpus)
     model.set_output(transform="default")

@@ -78,7 +78,7 @@ def test_given_anchors_are_the_first_states_and_stay_there():
         assert row[state] == row.sum() == 1.0
 
 
-def test_rare_and_unseen_words_are_of_the_class_with_the_longest_ending_in_common():
+def test_rare_words_are_of_the_class_with_the_longest_common_ending():
     sentences = [
         [stem + "ing", "the", stem + "er"] for stem in ("jump", "walk", "talk", "read", "bak", "kick", "sing")
     ] * 3

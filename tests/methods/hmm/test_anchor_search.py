@@ -39,7 +39,7 @@ def test_coefficients_meet_the_conditions_of_a_minimum(seed, k, d):
     np.testing.assert_allclose((slopes - level)[p > 1e-9], 0.0, atol=1e-8)
 
 
-def test_points_inside_have_their_own_coefficients_and_equal_vertices_do_no_harm():
+def test_inner_points_have_coefficients_and_vertices_may_be_equal():
     rng = np.random.default_rng(0)
     vertices, weights = rng.standard_normal((6, 7)), rng.dirichlet(np.full(6, 0.3), 50)
     np.testing.assert_allclose(project_to_simplex(weights @ vertices, vertices), weights, atol=1e-9)
@@ -49,28 +49,28 @@ def test_points_inside_have_their_own_coefficients_and_equal_vertices_do_no_harm
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_corners_are_found_and_a_corner_hidden_by_the_first_choice_is_found_the_second_time(seed):
+def test_corners_are_found_also_if_the_first_choice_hides_one(seed):
     rng = np.random.default_rng(seed)
     corners = rng.standard_normal((5, 6))
     points = np.concatenate([rng.dirichlet(np.ones(5), 60) @ corners, corners])[rng.permutation(65)]
-    found = find_anchors(points, np.arange(65), 5)
-    spread = np.linalg.norm(points[found][:, None] - corners[None], axis=2).min(axis=0)
+    actual = find_anchors(points, np.arange(65), 5)
+    spread = np.linalg.norm(points[actual][:, None] - corners[None], axis=2).min(axis=0)
     np.testing.assert_allclose(spread, 0.0, atol=1e-12)
 
 
 def test_given_anchors_stay_and_only_candidates_are_picked():
     points = np.random.default_rng(1).standard_normal((40, 3))
-    found = find_anchors(points, np.arange(10, 20), 4, fixed_anchors=[3, 33])
-    assert found[:2].tolist() == [3, 33]
-    assert set(found[2:].tolist()) <= set(range(10, 20))
-    assert len(set(found.tolist())) == 4
+    actual = find_anchors(points, np.arange(10, 20), 4, fixed_anchors=[3, 33])
+    assert actual[:2].tolist() == [3, 33]
+    assert set(actual[2:].tolist()) <= set(range(10, 20))
+    assert len(set(actual.tolist())) == 4
 
 
 def test_points_that_span_too_little_leave_the_first_candidates():
     points = np.outer(np.arange(6.0), np.ones(3))
-    found = find_anchors(points, np.arange(6), 4).tolist()
-    assert sorted(found[:2]) == [0, 5]
-    assert len(set(found)) == 4
+    actual = find_anchors(points, np.arange(6), 4).tolist()
+    assert sorted(actual[:2]) == [0, 5]
+    assert len(set(actual)) == 4
 
 
 def expectations(model):
@@ -91,14 +91,14 @@ def test_population_moments_give_the_model_back_but_for_rounding(seed, n_states)
     membership = np.zeros((31, n_states))
     membership[1:] = project_to_simplex(rows, rows[anchors])
     emission, marginal = emission_from_membership(membership, counts)
-    found = chain_from_moments(membership, emission, AdjacentCounts.from_matrix(sparse.csr_array(pairs)), first)
+    actual = chain_from_moments(membership, emission, AdjacentCounts.from_matrix(sparse.csr_array(pairs)), first)
     order = np.argsort(anchors)
     occupancy = np.linalg.solve(np.eye(n_states) - model.transition.T, model.initial)
     np.testing.assert_allclose(marginal[order], occupancy / occupancy.sum(), atol=1e-8)
-    np.testing.assert_allclose(found.emission[:, order], model.emission, atol=1e-8)
-    np.testing.assert_allclose(found.initial[order], model.initial, atol=1e-7)
+    np.testing.assert_allclose(actual.emission[:, order], model.emission, atol=1e-8)
+    np.testing.assert_allclose(actual.initial[order], model.initial, atol=1e-7)
     inner = model.transition / model.transition.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(found.transition[np.ix_(order, order)], inner, atol=1e-7)
+    np.testing.assert_allclose(actual.transition[np.ix_(order, order)], inner, atol=1e-7)
 
 
 @pytest.fixture
@@ -135,13 +135,13 @@ def test_each_reduction_is_the_projection_it_says(near, transform):
     t = np.sqrt if transform == "sqrt" else np.asarray
     rows = t(counts) / t(counts.sum(axis=1))[:, None]
     _, _, directions = np.linalg.svd(np.sqrt(near.counts)[:, None] * rows, full_matrices=False)
-    found = reduced(near, "svd", transform=transform, k=8)
-    np.testing.assert_allclose(distances(found), distances(rows @ directions[:8].T), atol=1e-4)
+    actual = reduced(near, "svd", transform=transform, k=8)
+    np.testing.assert_allclose(distances(actual), distances(rows @ directions[:8].T), atol=1e-4)
     columns = np.where(counts.sum(axis=0) > 0, t(counts.sum(axis=0)), 1.0)
     scaled = t(counts) / np.sqrt(np.outer(t(counts.sum(axis=1)), columns))
     _, _, directions = np.linalg.svd(scaled, full_matrices=False)
-    found = reduced(near, "cca", transform=transform, k=8)
-    np.testing.assert_allclose(distances(found), distances(rows / np.sqrt(columns) @ directions[:8].T), atol=1e-4)
+    actual = reduced(near, "cca", transform=transform, k=8)
+    np.testing.assert_allclose(distances(actual), distances(rows / np.sqrt(columns) @ directions[:8].T), atol=1e-4)
     assert reduced(near, "random", transform=transform).shape == (12, 4)
 
 
@@ -159,7 +159,7 @@ def test_parts_weigh_as_much_as_is_said_whatever_their_units():
 
 def test_words_with_the_same_spelling_features_are_the_same_point():
     table = make_feature_table([None, ("a", "ed"), ("A", "ing"), ("a", "ed"), ("0", "")])
-    found = compute_spelling_points(table, np.array([0, 3, 2, 1, 1]), 4, 0)
-    np.testing.assert_allclose(found[1], found[3], atol=1e-12)
-    np.testing.assert_allclose(found[0], 0.0, atol=1e-12)
-    assert distances(found)[1, 2] > 0.1
+    actual = compute_spelling_points(table, np.array([0, 3, 2, 1, 1]), 4, 0)
+    np.testing.assert_allclose(actual[1], actual[3], atol=1e-12)
+    np.testing.assert_allclose(actual[0], 0.0, atol=1e-12)
+    assert distances(actual)[1, 2] > 0.1

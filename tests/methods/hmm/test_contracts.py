@@ -71,17 +71,17 @@ def test_a_corpus_in_a_store_is_decoded_and_scored_as_lists_are(name, tmp_path):
     corpus = dspectral.build_corpus(path, store, block_bytes=80)
     assert corpus.n_blocks > 2
     model = fitted(name)
-    for ours, expected in (
+    for actual, expected in (
         (model.predict(corpus), model.predict(WORDS)),
         (model.predict_proba(corpus), model.predict_proba(WORDS)),
         (model.decode(corpus)[1], model.decode(WORDS)[1]),
     ):
-        for one, other in zip(ours, expected, strict=True):
+        for one, other in zip(actual, expected, strict=True):
             np.testing.assert_array_equal(one, other)
     assert model.score(corpus) == pytest.approx(model.score(WORDS))
 
 
-def test_an_unknown_word_is_type_0_and_without_smoothing_a_sentence_with_one_is_impossible():
+def test_unknown_word_is_type_0_and_impossible_without_smoothing():
     model = EMHMM(2, n_iter=3).fit(WORDS)
     assert model.encode([["zebra", "the"]]).ids.tolist() == [0, model.words_.index("the")]
     assert model.score([["zebra"]]) == -np.inf
@@ -115,11 +115,11 @@ def test_classes_are_an_array_of_labels_of_any_kind(labels, dtype):
 def test_a_stream_with_labels_is_scored_and_decoded_block_by_block():
     stream = refinement_sequences(60, block_sequences=25, seed=3)
     model = RefinementHMM(2).fit(stream)
-    found = model.predict(stream)
+    actual = model.predict(stream)
     true = [stream.sentences.read(item) for item in stream.sentences.items]
     labels = np.concatenate([block.labels for block in true])
-    assert len(found) == 60
-    assert model.score(stream) == pytest.approx(np.mean(np.concatenate(found) == labels))
+    assert len(actual) == 60
+    assert model.score(stream) == pytest.approx(np.mean(np.concatenate(actual) == labels))
 
 
 def test_a_quantizer_takes_a_matrix_or_a_table_and_gives_a_column():
@@ -163,14 +163,14 @@ LONG = RefinementRecipe(tol=-1.0)
 def test_em_never_lowers_the_likelihood_and_each_pass_is_counted(model, n_passes, n_log_likelihoods):
     stream = refinement_sequences(300, seed=1)
     stream = stream if isinstance(model, RefinementHMM) else anchor_sentences(2000, n_states=3, n_types=20, seed=4)
-    found = model.fit(stream).log_likelihoods_
-    assert (model.n_passes_, len(found)) == (n_passes, n_log_likelihoods)
+    actual = model.fit(stream).log_likelihoods_
+    assert (model.n_passes_, len(actual)) == (n_passes, n_log_likelihoods)
     n_fixed = 4 if isinstance(model, AnchorHMM) else 0  # emissions change before the passes for all parameters
-    for part in (found[:n_fixed], found[n_fixed:]):
+    for part in (actual[:n_fixed], actual[n_fixed:]):
         assert np.all(np.diff(part) > -1e-7)
 
 
-def test_em_ends_when_a_pass_gains_little_and_transitions_alone_leave_the_emissions():
+def test_em_ends_at_small_gains_and_transitions_alone_keep_emissions():
     assert EMHMM(3, n_iter=100, tol=1e-3).fit(SENTENCES).n_passes_ < 100
     plain, passes = (fitted("AnchorHMM", n_em_iter=0, recipe=recipe) for recipe in (None, PASSES))
     np.testing.assert_array_equal(passes.model_.emission, plain.model_.emission)

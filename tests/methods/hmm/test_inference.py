@@ -67,7 +67,7 @@ def test_posteriors_paths_and_likelihoods_are_those_of_the_joint_table(seed, zer
 
 
 @pytest.mark.parametrize("bounds", [[0, 5], [0, 2, 5]])
-def test_expected_counts_are_those_of_the_joint_table_of_the_states_that_labels_allow(bounds):
+def test_expected_counts_are_those_of_the_joint_table_of_states(bounds):
     model, sentences = a_model(2, n_states=5), some_sentences(2)
     labels = np.random.default_rng(0).integers(len(bounds) - 1, size=len(sentences.ids)).astype(np.int32)
     block = LabeledSentences(sentences.ids, labels, sentences.offsets)
@@ -88,11 +88,11 @@ def test_expected_counts_are_those_of_the_joint_table_of_the_states_that_labels_
             counts.emission[word] += marginal(table, t)
             if t:
                 counts.transition[:] += marginal(table, t - 1, t)
-    found = ExpectedCounts.from_block(block, model=model, bounds=np.array(bounds))
-    assert found.log_likelihood == pytest.approx(total)
-    assert found.n_sentences == sentences.n_sentences
-    for ours, expected in zip(found.counts, counts, strict=True):
-        np.testing.assert_allclose(ours, expected, atol=1e-12)
+    actual = ExpectedCounts.from_block(block, model=model, bounds=np.array(bounds))
+    assert actual.log_likelihood == pytest.approx(total)
+    assert actual.n_sentences == sentences.n_sentences
+    for computed, expected in zip(actual.counts, counts, strict=True):
+        np.testing.assert_allclose(computed, expected, atol=1e-12)
 
 
 def test_a_long_sentence_does_not_underflow():
@@ -104,7 +104,7 @@ def test_a_long_sentence_does_not_underflow():
     assert np.isfinite(viterbi(sentences, model).log_joint[0])
 
 
-def test_an_impossible_sentence_is_read_as_if_its_impossible_token_said_nothing():
+def test_impossible_sentence_is_read_without_its_impossible_token():
     model = HiddenMarkov.from_arrays(
         [1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [1.0, 1.0]
     )
@@ -115,9 +115,9 @@ def test_an_impossible_sentence_is_read_as_if_its_impossible_token_said_nothing(
     np.testing.assert_allclose(smoothed.posterior.sum(axis=1), 1.0)
     assert path.states[2] == 1
     assert smoothed.posterior[2].argmax() == 1
-    found = ExpectedCounts.from_block(sentences, model=model)
-    assert (found.n_sentences, found.n_impossible) == (1, 3)
-    assert found.counts.emission.sum() == 1.0
+    actual = ExpectedCounts.from_block(sentences, model=model)
+    assert (actual.n_sentences, actual.n_impossible) == (1, 3)
+    assert actual.counts.emission.sum() == 1.0
 
 
 def test_of_equal_paths_the_one_through_the_first_states_is_taken():

@@ -42,8 +42,8 @@ def test_one_refinement_is_the_supervised_model_exactly(data, smoothing):
         (emission + smoothing) / (n_tokens + smoothing * n_types),
         final / n_tokens,
     )
-    for found, counted in zip(model.model_, expected, strict=True):
-        np.testing.assert_allclose(found, counted, rtol=1e-12)
+    for actual, counted in zip(model.model_, expected, strict=True):
+        np.testing.assert_allclose(actual, counted, rtol=1e-12)
     by_operators = RefinementHMM(1, smoothing=smoothing, recipe=BY_OPERATORS).fit(*data)
     if not smoothing:
         texts = [
@@ -97,7 +97,7 @@ def test_a_label_seen_once_has_one_refinement(data):
     assert model.predict([[99]]) == [["once"]]
 
 
-def test_a_label_with_fewer_types_than_refinements_has_as_many_refinements_as_types():
+def test_label_has_at_most_as_many_refinements_as_types():
     rng = np.random.default_rng(0)
     X = [rng.integers(2, size=9).tolist() for _ in range(50)]
     model = RefinementHMM(4, n_em_iter=1).fit(X, [["a"] * 9 for _ in X])

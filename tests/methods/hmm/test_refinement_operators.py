@@ -62,8 +62,8 @@ def matched(found, model, m):
 @pytest.mark.parametrize(("n_labels", "m", "seed"), [(2, 1, 0), (2, 2, 1), (3, 2, 2), (2, 3, 3), (2, 4, 4)])
 def test_population_moments_give_the_model_back(n_labels, m, seed):
     model = draw_refinement_model(n_labels * m, 15, 10.0, seed)
-    found = recover_counts(*population(model, n_labels, m))
-    again = m_step(found.counts)
+    actual = recover_counts(*population(model, n_labels, m))
+    again = m_step(actual.counts)
     order = matched(again, model, m)
     assert sorted(order) == list(range(model.n_states))
     np.testing.assert_allclose(again.emission[:, order], model.emission, atol=2e-6)
@@ -97,19 +97,19 @@ def joint_probability(ids, labels, model, m):
 @pytest.mark.parametrize(("n_labels", "m"), [(2, 2), (3, 3)])
 def test_operators_of_population_moments_give_joint_probabilities(n_labels, m):
     model, rng = draw_refinement_model(n_labels * m, 12, 10.0, 7), np.random.default_rng(0)
-    found = find_operators(*population(model, n_labels, m))
+    actual = find_operators(*population(model, n_labels, m))
     for length in (1, 1, 2, 3, 4):
         ids, labels = rng.integers(1, 13, size=length), rng.integers(n_labels, size=length)
         expected = joint_probability(ids, labels, model, m)
-        assert chain(ids, labels, found) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+        assert chain(ids, labels, actual) == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
 def test_decoding_by_operators_is_that_of_the_joint_table():
     n_labels, m = 2, 2
     model = draw_refinement_model(n_labels * m, 6, 5.0, 3)
-    found = Operators(*(read_only(p) for p in find_operators(*population(model, n_labels, m))))
+    actual = Operators(*(read_only(p) for p in find_operators(*population(model, n_labels, m))))
     sentences = Sentences.from_ids([[1, 4, 2], [3], [2, 2, 5, 6], []])
     out = np.empty((len(sentences.ids), n_labels))
-    assert decode_block(read_only(sentences.ids), read_only(sentences.offsets), found, out) == 0
+    assert decode_block(read_only(sentences.ids), read_only(sentences.offsets), actual, out) == 0
     expected = compute_posteriors(sentences, model).posterior.reshape(-1, n_labels, m).sum(axis=2)
     np.testing.assert_allclose(out, expected, atol=1e-7)

@@ -116,20 +116,20 @@ def test_alpha_out_of_range_names_the_largest_admissible(alpha):
         HybridLSI(2, alpha=alpha).fit(ROWS, CLASSES)
 
 
-def test_a_similarity_that_leaves_positive_definiteness_names_the_largest_weight():
+def test_indefinite_similarity_names_the_largest_weight():
     bad = np.zeros((N, N))
     bad[0, 1] = bad[1, 0] = 4.0
     with pytest.raises(ValueError, match=r"alpha.*0.3.*0.25"):
         HybridLSI(2, alpha=0.3).fit(ROWS, document_similarity=bad)
     with pytest.raises(ValueError, match=r"beta.*0.25.*0.25"):
         HybridLSI(2, beta=0.25).fit(ROWS, term_similarity=bad[:D, :D])
-    found = HybridLSI(2, beta=0.2499).fit(ROWS, term_similarity=bad[:D, :D])
-    assert found.admissible_beta_ == pytest.approx(0.25)
+    actual = HybridLSI(2, beta=0.2499).fit(ROWS, term_similarity=bad[:D, :D])
+    assert actual.admissible_beta_ == pytest.approx(0.25)
     with pytest.raises(ValueError, match=r"1e-09.*2"):
         similarities.sqrt_chebyshev_series(sparse.eye_array(3, format="csr"), 1e-9, 2.0)
 
 
-def test_by_itself_it_takes_half_of_the_admissible_weight_and_as_many_components_as_there_can_be():
+def test_defaults_are_half_the_admissible_weight_and_all_components():
     of_classes = HybridLSI().fit(ROWS, CLASSES)
     assert of_classes.alpha_ == 0.5
     assert of_classes.components_.shape == (D, D)
@@ -176,8 +176,8 @@ def test_similarity_for_other_terms_than_the_vocabulary_is_refused(tmp_path):
 def test_similarities_reach_it_through_pipelines_by_name_and_by_routing():
     expected = HybridLSI(K, beta=0.3).fit(ROWS, term_similarity=TERMS).transform(ROWS)
     plain = make_pipeline(HybridLSI(K, beta=0.3), StandardScaler(with_mean=False, with_std=False))
-    found = plain.fit_transform(ROWS, hybridlsi__term_similarity=TERMS)
-    np.testing.assert_array_equal(found, expected)
+    actual = plain.fit_transform(ROWS, hybridlsi__term_similarity=TERMS)
+    np.testing.assert_array_equal(actual, expected)
     with config_context(enable_metadata_routing=True):
         hybrid = HybridLSI(K, beta=0.3).set_fit_request(term_similarity=True)
         routed = make_pipeline(hybrid, StandardScaler(with_mean=False, with_std=False))
@@ -188,9 +188,9 @@ def test_similarities_reach_it_through_pipelines_by_name_and_by_routing():
 def test_folds_of_few_documents_are_padded_with_zeros_and_said_once(solver, monkeypatch):
     monkeypatch.setattr(module, "SOLVER", solver)
     hybrid = HybridLSI(5, alpha=0.5, beta=0.3)
-    with pytest.warns(UserWarning, match=r"n_components.*rank.*3") as told:
+    with pytest.warns(UserWarning, match=r"n_components.*rank.*3") as messages:
         hybrid.fit(ROWS[:3], CLASSES[:3], term_similarity=TERMS)
-    assert len(told) == 1
+    assert len(messages) == 1
     assert (hybrid.singular_values_ > 0).tolist() == [True] * 3 + [False] * 2
     assert not hybrid.components_[3:].any()
     assert hybrid.transform(ROWS).shape == (N, 5)

@@ -67,8 +67,8 @@ def test_it_is_the_plain_algorithm(settings, kind, several):
     np.testing.assert_allclose(local.decision_function(kind(new)), scores, atol=5e-6)
     np.testing.assert_allclose(np.abs(local.transform(kind(new))), np.abs(folded), atol=1e-6)
     expected = scores > 0 if several else np.argmax(scores, axis=1)
-    found = local.predict(kind(new))
-    np.testing.assert_array_equal(found.toarray() if several else found, expected)
+    actual = local.predict(kind(new))
+    np.testing.assert_array_equal(actual.toarray() if several else actual, expected)
 
 
 @pytest.mark.parametrize("group_rows", [1 << 20, 40])
@@ -100,7 +100,7 @@ def test_a_store_with_labels_fits_and_folds_in(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["rds", "lrw"])
-def test_regions_are_gathered_in_pieces_that_a_limit_on_memory_has_room_for(tmp_path, method):
+def test_regions_are_gathered_within_the_memory_limit(tmp_path, method):
     store = write_counts(ROWS * 3, str(tmp_path / "rows.zarr"), labels=SEVERAL, block_rows=40)
     local = LocalLSI(K, method=method, recipe=LocalRecipe(tol=0.3))
     whole = clone(local).fit(store)
@@ -114,15 +114,15 @@ def test_regions_are_gathered_in_pieces_that_a_limit_on_memory_has_room_for(tmp_
 
 
 @pytest.mark.parametrize("kind", ["store", "dense", "CSR", "Dask"])
-def test_a_region_that_a_limit_has_no_room_for_is_refused_with_what_it_needs(tmp_path, kind):
+def test_region_beyond_the_limit_is_refused_with_the_bytes_needed(tmp_path, kind):
     made = {
         "store": lambda: write_counts(ROWS * 3, str(tmp_path / "rows.zarr"), block_rows=40),
         "dense": lambda: ROWS,
         "CSR": lambda: sparse.csr_array(ROWS),
         "Dask": lambda: da.from_array(ROWS, chunks=(30, -1)),
     }[kind]()
-    said = r"\d+ documents.*dspectral.memory-limit.*1,000.*[\d,]+"
-    with dask.config.set({"dspectral.memory-limit": 1000}), pytest.raises(MemoryError, match=said):
+    message = r"\d+ documents.*dspectral.memory-limit.*1,000.*[\d,]+"
+    with dask.config.set({"dspectral.memory-limit": 1000}), pytest.raises(MemoryError, match=message):
         LocalLSI(K, **PLAIN).fit(made, SEVERAL)
 
 
@@ -146,9 +146,9 @@ def test_a_small_class_has_the_directions_that_it_has():
 def test_large_regions_are_decomposed_without_their_gram_matrix():
     rows = sparse.random_array((1000, 900), density=0.02, rng=np.random.default_rng(3)).tocsr()
     local = LocalLSI(3, **PLAIN).fit(sparse.vstack([rows, rows[:50]]), np.repeat([0, 1], [1000, 50]))
-    found = local.components_[0]
+    actual = local.components_[0]
     expected = np.linalg.svd(rows.toarray())[2][:3]
-    np.testing.assert_allclose(np.abs(found @ expected.T), np.eye(3), atol=1e-8)
+    np.testing.assert_allclose(np.abs(actual @ expected.T), np.eye(3), atol=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ def test_what_is_wrong_is_said_in_a_sentence(settings, labels, sentence):
 def test_a_class_that_none_or_all_are_in_has_a_constant_score(method, lazily):
     rows = lazy(ROWS, 40) if lazily else ROWS
     members = np.column_stack([SEVERAL, np.zeros(N), np.ones(N)])
-    with pytest.warns(UserWarning, match=r"class [34]") as told:
+    with pytest.warns(UserWarning, match=r"class [34]") as messages:
         local = LocalLSI(2, method=method).fit(rows, members)
-    assert len(told) == 2
+    assert len(messages) == 2
     scores = local.decision_function(ROWS)
     np.testing.assert_array_equal(scores[:, 3:], np.tile(local.intercept_[3:], (N, 1)))
     np.testing.assert_array_equal(local.predict(ROWS)[:, 3:], np.tile([0, 1], (N, 1)))
@@ -181,7 +181,7 @@ def test_a_class_that_none_or_all_are_in_has_a_constant_score(method, lazily):
     np.testing.assert_allclose(scores[:, :3], LocalLSI(2, method=method).fit(ROWS, SEVERAL).decision_function(ROWS))
 
 
-def test_folds_that_lack_a_class_or_hold_one_document_of_it_are_learned_from():
+def test_folds_without_a_class_or_with_one_document_are_used():
     labels = np.array(["common"] * 44 + ["other"] * 44 + ["rare"] * 2)
     with pytest.warns(UserWarning, match="least populated class"):
         scores = cross_val_score(LocalLSI(2, **PLAIN), ROWS, labels, cv=4, error_score="raise")
@@ -190,7 +190,7 @@ def test_folds_that_lack_a_class_or_hold_one_document_of_it_are_learned_from():
     assert [len(axes) for axes in one.components_] == [2, 2, 1]
 
 
-def test_by_itself_it_weighs_documents_and_takes_no_more_components_than_there_are():
+def test_defaults_weight_documents_and_limit_components():
     local = LocalLSI().fit(ROWS, CLASSES)
     assert local.relevancy_ is not None
     assert {len(axes) for axes in local.components_} == {25}
@@ -207,14 +207,14 @@ def test_too_few_directions_are_a_warning_and_spaces_have_what_there_is():
     assert local.transform(rows).shape == (6, 2)
 
 
-def test_predictions_are_dense_where_the_indicator_was_and_names_come_from_its_columns():
+def test_predictions_are_dense_like_the_indicator_with_its_names():
     frame = pd.DataFrame(SEVERAL, columns=NAMES)
     local = LocalLSI(2, **PLAIN).fit(ROWS, frame)
     assert local.classes_.tolist() == NAMES.tolist()
-    found = local.predict(ROWS)
-    assert (type(found), found.dtype) == (np.ndarray, np.bool_)
+    actual = local.predict(ROWS)
+    assert (type(actual), actual.dtype) == (np.ndarray, np.bool_)
     assert sparse.issparse(LocalLSI(2, **PLAIN).fit(ROWS, sparse.csr_array(SEVERAL)).predict(ROWS))
-    expected = np.mean((found == SEVERAL).all(axis=1))
+    expected = np.mean((actual == SEVERAL).all(axis=1))
     assert local.score(ROWS, SEVERAL) == expected
     assert local.score(lazy(ROWS, 40), da.from_array(SEVERAL, chunks=(15, -1))) == expected
 

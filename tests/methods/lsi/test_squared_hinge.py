@@ -29,9 +29,9 @@ def test_the_gradient_is_that_of_the_loss(relevancy):
 
     theta = RNG.standard_normal(D * L + L)
     axes, offsets = theta[: D * L].reshape(D, L), theta[D * L :]
-    found = SquaredHinge.from_block(sparse.csr_array(ROWS), MEMBERS, axes=axes, offsets=offsets, relevancy=relevancy)
-    assert found.loss.sum() == pytest.approx(loss(theta))
-    gradient = np.concatenate([found.axes.ravel(), found.offsets])
+    actual = SquaredHinge.from_block(sparse.csr_array(ROWS), MEMBERS, axes=axes, offsets=offsets, relevancy=relevancy)
+    assert actual.loss.sum() == pytest.approx(loss(theta))
+    gradient = np.concatenate([actual.axes.ravel(), actual.offsets])
     np.testing.assert_allclose(gradient, approx_fprime(theta, loss), atol=1e-3)
 
 
@@ -41,12 +41,12 @@ def test_the_highest_rows_are_those_of_a_stable_sort_however_it_is_cut(borders, 
     whole = RELEVANCY._replace(axes=np.round(RELEVANCY.axes))  # counts and whole axes: many scores are equal
     limits = np.array([limit, 1, N])
     first, *others = [TopScores.from_block(block, relevancy=whole, limits=limits) for block in split(ROWS, borders)]
-    found = first.merge(*others)
+    actual = first.merge(*others)
     scores = whole.scores(ROWS)
     for j in range(L):
         expected = np.argsort(-scores[:, j], kind="stable")[: limits[j]]
-        np.testing.assert_array_equal(found.rows[j], expected)
-        np.testing.assert_array_equal(found.scores[j], scores[expected, j])
+        np.testing.assert_array_equal(actual.rows[j], expected)
+        np.testing.assert_array_equal(actual.scores[j], scores[expected, j])
 
 
 OTHER = np.random.default_rng(0)

@@ -49,18 +49,18 @@ def sampled(words, labels, order, borders, bounds):
     return parts[0].merge(*parts[1:])
 
 
-def test_the_sample_is_the_same_in_every_order_and_whatever_the_cuts_and_counts(dependent):
+def test_sample_is_the_same_for_every_order_and_block_size(dependent):
     _, different = np.unique(dependent[0].toarray() > 0, axis=0, return_index=True)
     words, labels = (part[different] for part in dependent)
     n = len(different)
     bounds = SampleBounds(100, 2500, 0.5)
     expected = sampled(words, labels, np.arange(n), [0, n], bounds)
-    found = sampled(2 * words, labels, np.random.default_rng(0).permutation(n), [0, 7, 7, 500, n], bounds)
+    actual = sampled(2 * words, labels, np.random.default_rng(0).permutation(n), [0, 7, 7, 500, n], bounds)
     assert 20 < len(expected.hashes) <= 100
     assert expected.words.nnz + expected.labels.nnz <= 2500
-    np.testing.assert_array_equal(found.hashes, expected.hashes)
-    np.testing.assert_array_equal(found.words.toarray(), 2 * expected.words.toarray())
-    np.testing.assert_array_equal(found.labels.toarray(), expected.labels.toarray())
+    np.testing.assert_array_equal(actual.hashes, expected.hashes)
+    np.testing.assert_array_equal(actual.words.toarray(), 2 * expected.words.toarray())
+    np.testing.assert_array_equal(actual.labels.toarray(), expected.labels.toarray())
 
 
 def test_the_default_is_near_the_best_of_a_grid_and_above_the_states_alone():
@@ -161,7 +161,7 @@ def test_predict_is_best_for_what_it_is_for():
     }
     predicted = {name: model.predict(words[1000:]).toarray() for name, model in models.items()}
     truth = labels[1000:].toarray() > 0
-    f1 = {name: f1_score(truth, found > 0, average="micro") for name, found in predicted.items()}
+    f1 = {name: f1_score(truth, actual > 0, average="micro") for name, actual in predicted.items()}
     assert f1["f1"] > f1["mean_number"] + 0.02
     assert models["subset"].score(words[1000:], labels[1000:]) > models["f1"].score(words[1000:], labels[1000:])
     assert (models["f1"].labels_each_, models["mean_number"].threshold_) == (None, None)
@@ -191,29 +191,29 @@ def part(documents):
 @pytest.mark.parametrize(
     "n", [None, MAX_CALIBRATED_LABELS]
 )  # with fewer documents than features these are turned otherwise
-def test_the_linear_part_is_a_ridge_regression_and_a_newton_step_of_logistic_regressions(part, n):
+def test_linear_part_is_ridge_regression_and_a_logistic_newton_step(part, n):
     F, Y, (sums, _, few) = part
     F, Y, sums = F[:n], Y[:n], few if n else sums
     centered, p = F - F.mean(axis=0), (Y.sum(axis=0) + 0.5) / (len(Y) + 1)
     scales = np.column_stack([np.linspace(-1, 1, N_LABELS), np.linspace(0.5, 2, N_LABELS)])
     gram = centered.T @ centered
-    found = EigenbasisRegression.from_sums(sums).coefficients(ScoringWeights(0.3, 4.0, 2.0), scales)
+    actual = EigenbasisRegression.from_sums(sums).coefficients(ScoringWeights(0.3, 4.0, 2.0), scales)
     ridge = Y.mean(axis=0) + centered @ np.linalg.solve(gram + 2 * np.eye(len(gram)), centered.T @ Y)
     for label, (shift, scale) in enumerate(scales):
         v = p[label] * (1 - p[label])
         step = np.linalg.solve(v * gram + 0.3 * np.eye(len(gram)), centered.T @ (Y[:, label] - p[label]))
         odds = np.log(p[label] / (1 - p[label])) + centered @ step
         expected = shift + scale * odds + 4.0 * ridge[:, label]
-        np.testing.assert_allclose(F @ found[label, :-1] + found[label, -1], expected, atol=1e-8)
+        np.testing.assert_allclose(F @ actual[label, :-1] + actual[label, -1], expected, atol=1e-8)
 
 
-def test_a_document_left_out_is_scored_by_the_ridge_regression_of_all_others(part):
+def test_held_out_document_is_scored_by_ridge_regression_of_others(part):
     F, Y, sums = part
     turned, without = (EigenbasisRegression.from_sums(each) for each in sums[:2])
     Z = (F - turned.mean) @ turned.eigenvectors
     out = LeaveOneOutScores(Z, Z * Z, np.zeros_like(Y), np.zeros((len(Y), 1)), Y, None, None, turned)
-    found = without.coefficients(ScoringWeights(1.0, 1.0, 2.0), np.zeros((N_LABELS, 2)))
-    np.testing.assert_allclose(out.ridge(2.0)[0], found[:, :-1] @ F[0] + found[:, -1], atol=1e-8)
+    actual = without.coefficients(ScoringWeights(1.0, 1.0, 2.0), np.zeros((N_LABELS, 2)))
+    np.testing.assert_allclose(out.ridge(2.0)[0], actual[:, :-1] @ F[0] + actual[:, -1], atol=1e-8)
     # Log-odds without a document lie further from what it says of its labels.
     with_it = turned.coefficients(ScoringWeights(0.3, 0.0, 1.0), np.tile([0.0, 1.0], (N_LABELS, 1)))
     seen, alone = F @ with_it[:, :-1].T + with_it[:, -1], out.odds(0.3)
@@ -222,7 +222,7 @@ def test_a_document_left_out_is_scored_by_the_ridge_regression_of_all_others(par
 
 
 @pytest.mark.parametrize(("n", "tolerance"), [(400, 2e-2), (15, 1e-9)])  # few documents: all of the range
-def test_leading_eigenvectors_and_gradients_give_nearly_the_coefficients_of_all(monkeypatch, n, tolerance):
+def test_leading_eigenvectors_and_gradients_approximate_coefficients(monkeypatch, n, tolerance):
     rng = np.random.default_rng(0)
     F = sparse.csr_array(sparse.random_array((n, 80), density=0.1, rng=rng))
     Y = (rng.random((n, 5)) < 0.3).astype(float)
@@ -232,28 +232,28 @@ def test_leading_eigenvectors_and_gradients_give_nearly_the_coefficients_of_all(
     monkeypatch.setattr(latent_states, "MAX_EXACT_FEATURES", 40)
     leading = EigenbasisRegression.from_sums(sums)
     assert len(leading.values) == min(n, 16) < len(exact.values) == 80
-    expected, found = (model.coefficients(weights, scales) for model in (exact, leading))
-    assert np.linalg.norm(found - expected) < tolerance * np.linalg.norm(expected)
+    expected, actual = (model.coefficients(weights, scales) for model in (exact, leading))
+    assert np.linalg.norm(actual - expected) < tolerance * np.linalg.norm(expected)
     if n == 400:
         monkeypatch.setattr(latent_states, "N_STEPS", 0)
         assert np.linalg.norm(leading.coefficients(weights, scales) - expected) > 1e-2 * np.linalg.norm(expected)
 
 
-def test_scales_are_those_of_a_logistic_regression_shrunk_towards_the_ones_given():
+def test_scales_are_those_of_a_shrunk_logistic_regression():
     rng = np.random.default_rng(0)
     odds = 3.0 * rng.standard_normal((300, 3))
     truth = (rng.random((300, 3)) < 1 / (1 + np.exp(1.0 - 0.5 * odds))).astype(float)
     truth[:, 2] = odds[:, 2] > 0  # told apart without an error
     start = np.tile([-0.5, 0.8], (3, 1))
-    found = start.copy()
-    add_scales(odds, truth, found)
-    left = truth - 1 / (1 + np.exp(-found[:, 0] - found[:, 1] * odds))
+    actual = start.copy()
+    add_scales(odds, truth, actual)
+    left = truth - 1 / (1 + np.exp(-actual[:, 0] - actual[:, 1] * odds))
     gradient = np.column_stack([left.sum(axis=0), (left * odds).sum(axis=0)])
-    np.testing.assert_allclose(gradient, found - start, atol=0.02)
-    assert found[2, 1] > 2 * found[0, 1]
+    np.testing.assert_allclose(gradient, actual - start, atol=0.02)
+    assert actual[2, 1] > 2 * actual[0, 1]
 
 
-def test_rows_of_weights_have_length_one_whatever_the_counts_are_and_empty_ones_stay():
+def test_weight_rows_have_length_one_and_empty_ones_stay():
     rng = np.random.default_rng(3)
     counts = sparse.csr_array(rng.poisson(0.3, size=(50, N_WORDS)).astype(float))
     weights = rng.random(N_WORDS)
@@ -264,7 +264,7 @@ def test_rows_of_weights_have_length_one_whatever_the_counts_are_and_empty_ones_
     np.testing.assert_allclose(unit_rows(alone, weights).toarray()[:, 3:5], [[0.0, 0.0], [0.0, 1.0]], rtol=1e-15)
 
 
-def test_what_a_linear_model_leaves_of_the_labels_has_its_gradient_among_the_directions(documents):
+def test_residual_gradient_of_a_linear_model_is_among_the_directions(documents):
     words, labels = documents
     weights = np.ones(N_WORDS)  # others make directions of labels those of rows of nearly the same length
     first = np.linalg.qr(label_range(words, labels, N_LABELS, seed=0).astype(np.float64))[0]
@@ -304,8 +304,8 @@ def test_all_words_are_features_or_the_most_telling_ones_beside_directions(docum
         assert model.directions_.shape == (N_WORDS, n_directions)
         assert len(model.own_words_) == n_words
         assert (11 in model.own_words_) == (rank > 0)
-    found = model.decision_function(words)
-    assert np.nanmean(document_auc(found, every)) > 0.75
+    actual = model.decision_function(words)
+    assert np.nanmean(document_auc(actual, every)) > 0.75
 
 
 def test_states_score_the_labels_of_documents_that_were_drawn_from_states(dependent):
@@ -328,9 +328,9 @@ def test_directions_are_found_by_documents_that_are_not_in_the_sample(documents)
         "exclude_self_pairs": False,
         "rank": 3,
     }
-    found = FirstMoments.from_block(words, Y, bounds=SampleBounds(400, 1 << 20, 0.3), **given)
-    rest = ~np.isin(hash_rows(words), found.sample.hashes)
+    actual = FirstMoments.from_block(words, Y, bounds=SampleBounds(400, 1 << 20, 0.3), **given)
+    rest = ~np.isin(hash_rows(words), actual.sample.hashes)
     assert 200 < rest.sum() < 350
     alone = FirstMoments.from_block(words[rest], Y[rest], **given)
-    np.testing.assert_allclose(found.label_range, alone.label_range, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(found.unit_total, alone.unit_total)
+    np.testing.assert_allclose(actual.label_range, alone.label_range, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(actual.unit_total, alone.unit_total)

@@ -52,18 +52,18 @@ def small():
 
 
 @pytest.mark.slow
-def test_the_unbiased_error_falls_as_one_over_the_root_of_documents_and_the_printed_one_stops():
+def test_unbiased_error_falls_with_documents_and_the_printed_one_stops():
     sizes = [2000, 8000, 32000]
-    found = {}
+    actual = {}
     for moments in ("unbiased", "paper"):
         model = MomentMultiLabelClassifier.as_published(K, recipe=MultiLabelRecipe(moments, counts=True))
         each = [[errors(model.fit(*sampled(n, seed))) for seed in range(3)] for n in sizes]
-        found[moments] = np.mean(each, axis=1)
-    slopes = np.polyfit(np.log(sizes), np.log(found["unbiased"]), 1)[0]
+        actual[moments] = np.mean(each, axis=1)
+    slopes = np.polyfit(np.log(sizes), np.log(actual["unbiased"]), 1)[0]
     assert (slopes < -0.35).all(), slopes
     assert (slopes > -0.7).all(), slopes
-    words = found["paper"][:, 0]
-    assert words[-1] > 3 * found["unbiased"][-1, 0]
+    words = actual["paper"][:, 0]
+    assert words[-1] > 3 * actual["unbiased"][-1, 0]
     assert words[-1] > 0.8 * words[1]  # more documents no longer help
 
 
@@ -83,7 +83,7 @@ def test_steps_of_em_are_those_of_the_formula(small, label_weight):
     words, labels = (part.toarray().astype(np.float64) for part in small)
     words = (words > 0).astype(np.float64)
     start = MomentMultiLabelClassifier(K, smoothing=0.2, n_em_iter=0, correction_rank=0).fit(words, labels)
-    found = clone(start).set_params(n_em_iter=2, label_weight=label_weight).fit(words, labels)
+    actual = clone(start).set_params(n_em_iter=2, label_weight=label_weight).fit(words, labels)
     mu, gamma, pi = start.word_distributions_, start.label_distributions_, start.state_weights_
     for _ in range(2):
         of_words = 0.8 * mu + 0.2 * words.sum(axis=0)[:, None] / words.sum()
@@ -94,9 +94,9 @@ def test_steps_of_em_are_those_of_the_formula(small, label_weight):
         mu, gamma, pi = words.T @ P, labels.T @ P + 0.5, P.mean(axis=0)
         mu, gamma = mu / mu.sum(axis=0), gamma / gamma.sum(axis=0)
     order = np.argsort(-pi)
-    np.testing.assert_allclose(found.state_weights_, pi[order], rtol=1e-4)
-    np.testing.assert_allclose(found.word_distributions_, mu[:, order], rtol=1e-3, atol=1e-6)
-    np.testing.assert_allclose(found.label_distributions_, gamma[:, order], rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(actual.state_weights_, pi[order], rtol=1e-4)
+    np.testing.assert_allclose(actual.word_distributions_, mu[:, order], rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(actual.label_distributions_, gamma[:, order], rtol=1e-3, atol=1e-6)
 
 
 def test_a_state_that_no_document_is_in_stays_out_of_the_way(small):
@@ -127,10 +127,10 @@ def test_dense_sparse_lazy_and_stored_documents_give_one_answer(small, tmp_path,
     expected = clone(model).fit(*small)
     scores = expected.decision_function(small[0])
     for words, labels in as_kinds(*small, tmp_path):
-        found = clone(model).fit(words, labels)
-        np.testing.assert_allclose(found.word_distributions_, expected.word_distributions_, atol=1e-5)
-        np.testing.assert_allclose(found.decision_function(small[0]), scores, rtol=1e-4, atol=1e-4)
-        again = found.decision_function(words)
+        actual = clone(model).fit(words, labels)
+        np.testing.assert_allclose(actual.word_distributions_, expected.word_distributions_, atol=1e-5)
+        np.testing.assert_allclose(actual.decision_function(small[0]), scores, rtol=1e-4, atol=1e-4)
+        again = actual.decision_function(words)
         again = again.compute() if isinstance(again, da.Array) else again
         np.testing.assert_allclose(again, scores, rtol=1e-4, atol=1e-4)
 
@@ -211,7 +211,7 @@ def test_a_wrong_parameter_is_named(small, parameters, message):
 
 @pytest.mark.parametrize("solver", ["gram", "frequent_directions", "range"])
 @pytest.mark.parametrize("moments", ["paper", "unbiased"])
-def test_states_are_as_many_as_the_words_have_directions_and_more_are_refused(solver, moments, monkeypatch):
+def test_states_are_at_most_the_directions_of_the_words(solver, moments, monkeypatch):
     monkeypatch.setattr(passes, "SOLVER", solver)
     rng = np.random.default_rng(0)
     words = np.repeat(np.eye(3), 4, axis=1)[rng.integers(3, size=200)]  # three kinds of document
@@ -252,26 +252,26 @@ def test_entries_that_are_stored_twice_are_one_word_and_one_label(small):
     ]
     assert not halves[0].has_canonical_format
     expected = MomentMultiLabelClassifier(K).fit(words.astype(np.float64), labels)
-    found = MomentMultiLabelClassifier(K).fit(*halves)
-    np.testing.assert_allclose(found.predict_proba(halves[0]), expected.predict_proba(words), atol=1e-9)
-    np.testing.assert_array_equal(found.label_totals_, expected.label_totals_)
+    actual = MomentMultiLabelClassifier(K).fit(*halves)
+    np.testing.assert_allclose(actual.predict_proba(halves[0]), expected.predict_proba(words), atol=1e-9)
+    np.testing.assert_array_equal(actual.label_totals_, expected.label_totals_)
     assert halves[0].nnz == 2 * words.nnz  # what was given is left as it is
 
 
-def test_labels_have_the_names_of_the_columns_and_predictions_the_kind_of_y(small):
+def test_labels_have_column_names_and_predictions_the_type_of_y(small):
     words, labels = small[0], small[1].toarray().astype(np.int64)
     names = [f"label {j}" for j in range(L)]
     model = MomentMultiLabelClassifier(K).fit(words, pd.DataFrame(labels, columns=names))
     assert model.classes_.tolist() == names
-    found = model.predict(words)
-    assert (type(found), found.dtype) == (np.ndarray, np.int64)
+    actual = model.predict(words)
+    assert (type(actual), actual.dtype) == (np.ndarray, np.int64)
     by_matrix = MomentMultiLabelClassifier(K).fit(words, small[1])
     assert by_matrix.classes_.tolist() == list(range(L))
-    assert (by_matrix.predict(words).toarray() == found).all()
-    assert by_matrix.score(words, small[1]) == model.score(words, labels) == np.mean((found == labels).all(axis=1))
+    assert (by_matrix.predict(words).toarray() == actual).all()
+    assert by_matrix.score(words, small[1]) == model.score(words, labels) == np.mean((actual == labels).all(axis=1))
     weights = np.arange(600.0)
     assert model.score(words, labels, weights) == pytest.approx(
-        np.average((found == labels).all(axis=1), weights=weights)
+        np.average((actual == labels).all(axis=1), weights=weights)
     )
 
 

@@ -24,17 +24,17 @@ def documents(n_labels, n=700, seed=3, rate=0.25):
 def test_each_of_few_labels_has_a_probability_of_its_own(n_labels):
     X, y, new, truth = documents(n_labels)
     model = MomentMultiLabelClassifier().fit(X, y)
-    found = model.predict_proba(new)
-    assert found.shape == truth.shape
+    actual = model.predict_proba(new)
+    assert actual.shape == truth.shape
     for label in range(n_labels):
-        theirs = LogisticRegression().fit(X, y[:, label]).predict_proba(new)[:, 1]
-        assert roc_auc_score(truth[:, label], found[:, label]) > roc_auc_score(truth[:, label], theirs) - 0.1
-        assert brier_score_loss(truth[:, label], found[:, label]) < 0.9 * truth[:, label].var()
+        reference = LogisticRegression().fit(X, y[:, label]).predict_proba(new)[:, 1]
+        assert roc_auc_score(truth[:, label], actual[:, label]) > roc_auc_score(truth[:, label], reference) - 0.1
+        assert brier_score_loss(truth[:, label], actual[:, label]) < 0.9 * truth[:, label].var()
         order = np.argsort(model.decision_function(new)[:, label])
-        assert (np.diff(found[order, label]) >= 0).all()
-    assert abs(found.mean() - truth.mean()) < 0.04
-    assert np.ptp(found.sum(axis=1)) > 0.1
-    assert f1_score(truth, model.predict(new), average="micro") > f1_score(truth, found > 0.5, average="micro")
+        assert (np.diff(actual[order, label]) >= 0).all()
+    assert abs(actual.mean() - truth.mean()) < 0.04
+    assert np.ptp(actual.sum(axis=1)) > 0.1
+    assert f1_score(truth, model.predict(new), average="micro") > f1_score(truth, actual > 0.5, average="micro")
 
 
 def test_few_labels_are_the_same_in_memory_and_lazily():
@@ -64,7 +64,7 @@ def test_more_labels_have_shares_of_a_row():
 
 
 @pytest.mark.parametrize("constant", [0, 1])
-def test_a_label_that_no_document_or_each_has_is_predicted_for_none_or_each(constant):
+def test_label_of_no_or_each_document_is_predicted_for_none_or_each(constant):
     X, y, new, _ = documents(2)
     y[:, 1] = constant
     assert (MomentMultiLabelClassifier().fit(X, y).predict(new)[:, 1] == constant).all()
@@ -72,8 +72,8 @@ def test_a_label_that_no_document_or_each_has_is_predicted_for_none_or_each(cons
 
 def test_documents_too_few_to_calibrate_by_have_probabilities_all_the_same():
     X, y, new, _ = documents(1)
-    found = MomentMultiLabelClassifier(2).fit(X[:25], y[:25]).predict_proba(new)
-    assert ((found > 0) & (found < 1)).all()
+    actual = MomentMultiLabelClassifier(2).fit(X[:25], y[:25]).predict_proba(new)
+    assert ((actual > 0) & (actual < 1)).all()
 
 
 def test_one_label_that_states_alone_would_score_is_refused():

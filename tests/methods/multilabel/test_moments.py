@@ -46,24 +46,24 @@ def test_the_unbiased_moments_are_sums_over_distinct_positions(kind):
     rng = np.random.default_rng(0)
     X, _ = documents(rng, 12)
     W = rng.standard_normal((7, 3))
-    found = SecondMoments.from_block(kind(X), whitening=W, use_counts=True, exclude_self_pairs=True, **beside(7))
+    actual = SecondMoments.from_block(kind(X), whitening=W, use_counts=True, exclude_self_pairs=True, **beside(7))
     second, third = brute_force(X, W)
-    np.testing.assert_allclose(found.second, second, atol=1e-9)
-    np.testing.assert_allclose(symmetric_tensor_from_pairs(found.third), third, atol=1e-9)
+    np.testing.assert_allclose(actual.second, second, atol=1e-9)
+    np.testing.assert_allclose(symmetric_tensor_from_pairs(actual.third), third, atol=1e-9)
     n = X.sum(axis=1)
-    assert found.pairs == (n * (n - 1)).sum()
-    assert found.triples == (n * (n - 1) * (n - 2)).sum()
+    assert actual.pairs == (n * (n - 1)).sum()
+    assert actual.triples == (n * (n - 1) * (n - 2)).sum()
 
 
 def test_the_printed_moments_pair_each_word_with_itself():
     rng = np.random.default_rng(1)
     X, _ = documents(rng, 20)
     W, A = rng.standard_normal((7, 3)), (X > 0).astype(float)
-    found = SecondMoments.from_block(X, whitening=W, use_counts=False, exclude_self_pairs=False, **beside(7))
-    np.testing.assert_allclose(found.second, W.T @ A.T @ A @ W)
+    actual = SecondMoments.from_block(X, whitening=W, use_counts=False, exclude_self_pairs=False, **beside(7))
+    np.testing.assert_allclose(actual.second, W.T @ A.T @ A @ W)
     Y = A @ W
-    np.testing.assert_allclose(symmetric_tensor_from_pairs(found.third), np.einsum("na,nb,nc->abc", Y, Y, Y))
-    assert found.triples == (A.sum(axis=1) ** 3).sum()
+    np.testing.assert_allclose(symmetric_tensor_from_pairs(actual.third), np.einsum("na,nb,nc->abc", Y, Y, Y))
+    assert actual.triples == (A.sum(axis=1) ** 3).sum()
 
 
 def test_the_first_pass_joins_small_blocks_and_finds_the_same(tmp_path):
@@ -91,7 +91,7 @@ def test_the_first_pass_joins_small_blocks_and_finds_the_same(tmp_path):
     assert np.allclose(joined.label_range, each.label_range, rtol=1e-5, atol=1e-5)
 
 
-def test_a_third_moment_of_single_words_is_that_of_double_ones_up_to_their_rounding():
+def test_third_moment_in_single_precision_is_that_in_double():
     # More rows than are multiplied at a time: sums over these pieces are in double precision.
     rng = np.random.default_rng(4)
     rows, W = sparse.csr_array(rng.random((3000, 8)) < 0.4), rng.standard_normal((8, 3))
@@ -111,7 +111,7 @@ def test_a_third_moment_of_single_words_is_that_of_double_ones_up_to_their_round
 
 
 @pytest.mark.parametrize("k", [1, 3, 6])
-def test_eigenpairs_from_one_product_are_exact_for_a_low_rank_with_and_without_a_diagonal(k):
+def test_eigenpairs_from_one_product_are_exact_for_low_rank(k):
     rng = np.random.default_rng(k)
     low, diagonal = rng.standard_normal((60, k)) @ rng.standard_normal((k, 25)), np.linspace(1.0, 60.0, 25)
     A, Omega = np.concatenate([low, np.diag(np.sqrt(diagonal))]), rng.standard_normal((25, 18))

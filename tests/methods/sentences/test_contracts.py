@@ -62,7 +62,7 @@ def test_counts_of_words_come_dense_or_sparse_in_memory_or_lazily(tmp_path):
 
 
 @pytest.mark.slow
-def test_small_text_is_decomposed_at_once_and_more_in_passes_that_know_neither_cut_nor_order():
+def test_text_is_decomposed_independently_of_blocks_and_order():
     rng, topics = np.random.default_rng(0), np.arange(300) % 6
     words = 680 * topics[:, None] + (680 * rng.random((300, 60)) ** 2).astype(int)
     counts = sparse.csr_array(np.array([np.bincount(row, minlength=4096) for row in words], dtype=np.float32))
@@ -74,20 +74,20 @@ def test_small_text_is_decomposed_at_once_and_more_in_passes_that_know_neither_c
     for rows in (counts, counts[order]):
         for n_blocks in (1, 2, 9, 30, 100):
             lazy = da.from_array(rows.toarray(), chunks=(300 // n_blocks, -1)).map_blocks(sparse.csr_array)
-            found = clone(model).fit(lazy)
-            assert (found.solver_, found.n_passes_) == ("krylov", 4)
+            actual = clone(model).fit(lazy)
+            assert (actual.solver_, actual.n_passes_) == ("krylov", 4)
             # Between words: axes may turn within equal values.
-            close, known = found.projection_ @ found.projection_.T, exact.projection_ @ exact.projection_.T
+            close, known = actual.projection_ @ actual.projection_.T, exact.projection_ @ exact.projection_.T
             assert np.linalg.norm(close - known) < 0.02 * np.linalg.norm(known)
     one = clone(model).set_params(recipe=SentenceRecipe(n_passes=1))
     assert one.fit(lazy).solver_ == "frequent_directions"
 
 
-def test_few_words_and_few_sentences_give_zeros_and_say_how_many_directions_there_are():
+def test_few_words_or_sentences_give_zeros_and_a_warning():
     for texts, k in ((TEXTS[:4], 6), (["one two", "one two"], 2)):
-        with pytest.warns(UserWarning, match=r"n_components is [62].*rank") as said:
+        with pytest.warns(UserWarning, match=r"n_components is [62].*rank") as message:
             sent = SentenceRepresentation(k, n_features=256, min_df=1).fit(texts)
-        assert len(said) == 1
+        assert len(message) == 1
         assert sent.projection_.shape == (len(sent.words_), k)
         rank = np.count_nonzero(sent.singular_values_ > 1e-4)
         assert rank < k
@@ -95,7 +95,7 @@ def test_few_words_and_few_sentences_give_zeros_and_say_how_many_directions_ther
         assert np.isfinite(sent.transform(texts).data).all()
 
 
-def test_a_clone_keeps_a_fitted_representation_and_leaves_the_original_alone():
+def test_clone_keeps_a_fitted_representation_and_the_original():
     model = IntentClassifier(SENT, C=1.0, weights=0.5).fit(TEXTS, LABELS)
     other = clone(model)
     assert other.representation.projection_ is SENT.projection_
@@ -106,7 +106,7 @@ def test_a_clone_keeps_a_fitted_representation_and_leaves_the_original_alone():
     np.testing.assert_array_equal(other.representation_.projection_, SENT.projection_)
 
 
-def test_a_representation_that_is_not_fitted_learns_from_the_training_sentences():
+def test_unfitted_representation_learns_from_training_sentences():
     model = IntentClassifier(SentenceRepresentation(2, n_features=256), C=1.0, weights=1.0)
     assert not hasattr(model.fit(TEXTS, LABELS).representation, "projection_")
     np.testing.assert_array_equal(model.representation_.projection_, SENT.projection_)

@@ -60,8 +60,8 @@ SENT = SentenceRepresentation(6, n_features=2**12).fit(UNLABELLED)
 
 def test_first_half_is_scikit_learns_normalised_hashing():
     texts, _ = sentences(20, seed=1)
-    theirs = HashingVectorizer(n_features=2**12, ngram_range=(1, 3), norm="l2").transform(texts)
-    np.testing.assert_allclose(SENT.transform(texts)[:, : 2**12].toarray(), theirs.toarray(), atol=1e-6)
+    reference = HashingVectorizer(n_features=2**12, ngram_range=(1, 3), norm="l2").transform(texts)
+    np.testing.assert_allclose(SENT.transform(texts)[:, : 2**12].toarray(), reference.toarray(), atol=1e-6)
 
 
 def test_second_half_follows_equation_two_written_out(monkeypatch):
@@ -79,9 +79,9 @@ def test_second_half_follows_equation_two_written_out(monkeypatch):
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     monkeypatch.setattr("dspectral.methods.sentences.representation.SOLVER", "gram")
     exact = clone(SENT).fit(UNLABELLED)
-    ours = exact.embed(texts)
+    actual = exact.embed(texts)
     np.testing.assert_array_equal(exact.words_, words)
-    np.testing.assert_allclose(ours @ ours.T, expected @ expected.T, atol=1e-4)  # up to the signs of directions
+    np.testing.assert_allclose(actual @ actual.T, expected @ expected.T, atol=1e-4)  # up to the signs of directions
 
 
 def test_text_counts_and_store_give_the_same_representation(tmp_path):
@@ -184,8 +184,8 @@ def test_of_several_choices_the_first_of_highest_accuracy_is_taken():
     alone = [select_choice([rows, noise], labels, [one], SETTINGS, **asked)[1] for one in choices]
     assert 0 < np.argmax(alone) < 8
     assert len(set(alone)) > 2
-    found = select_choice([rows, noise], labels, choices, SETTINGS, **asked)
-    assert found == (choices[int(np.argmax(alone))], max(alone))
+    actual = select_choice([rows, noise], labels, choices, SETTINGS, **asked)
+    assert actual == (choices[int(np.argmax(alone))], max(alone))
 
 
 @pytest.mark.parametrize(
@@ -204,12 +204,12 @@ def test_bad_labels_are_refused(texts, labels, plus, match):
 @pytest.mark.parametrize("n", [10, 50, 7000])
 def test_folds_hold_out_every_kind_of_row_once_and_never_train_on_it(n):
     y = np.arange(n) % 7
-    found = list(make_folds(y, 3, seed=0))
-    for train, test in found:
+    actual = list(make_folds(y, 3, seed=0))
+    for train, test in actual:
         assert not np.intersect1d(train, test).size
         assert len(train) + len(test) == n
     if n <= 6000:
-        np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in found])), np.arange(n))
+        np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in actual])), np.arange(n))
 
 
 def test_averaged_word_vectors_are_those_of_the_words():
@@ -235,12 +235,12 @@ def test_the_rarity_alone_is_the_unit_row_of_inverse_document_frequencies():
 def test_the_sketch_alone_weighs_each_word_alike():
     first, second = SENT.embed(["please", "jazz"])
     both = first + second
-    found = SENT.second_half(["please jazz"], "sketch").toarray()[0]
-    np.testing.assert_allclose(found, both / np.linalg.norm(both), atol=1e-6)
-    assert not np.allclose(found, SENT.embed(["please jazz"])[0], atol=1e-3)  # jazz is rarer
+    actual = SENT.second_half(["please jazz"], "sketch").toarray()[0]
+    np.testing.assert_allclose(actual, both / np.linalg.norm(both), atol=1e-6)
+    assert not np.allclose(actual, SENT.embed(["please jazz"])[0], atol=1e-3)  # jazz is rarer
 
 
-def test_the_half_of_the_best_cross_validation_is_chosen_and_its_model_kept():
+def test_best_half_by_cross_validation_is_chosen_and_kept():
     texts, labels = sentences(24, seed=6)
     among = {"C": (0.3, 1.0, 3.0), "weights": (0.5, 1.0)}
     alone = {half: IntentClassifier(SENT, recipe=IntentRecipe(half), **among).fit(texts, labels) for half in HALF_KINDS}
@@ -293,20 +293,20 @@ def usual(rows, labels):
 
 def test_a_machine_of_the_columns_that_occur_has_the_bits_of_one_of_all():
     rows, labels = rows_and_labels()
-    ours, theirs = fit_svm(rows, labels, 1.0, SETTINGS), usual(rows, labels)
-    assert ours.n_features_in_ == 4096
-    np.testing.assert_array_equal(ours.coef_, theirs.coef_)
-    np.testing.assert_array_equal(ours.intercept_, theirs.intercept_)
-    np.testing.assert_array_equal(ours.decision_function(rows), theirs.decision_function(rows))
+    actual, reference = fit_svm(rows, labels, 1.0, SETTINGS), usual(rows, labels)
+    assert actual.n_features_in_ == 4096
+    np.testing.assert_array_equal(actual.coef_, reference.coef_)
+    np.testing.assert_array_equal(actual.intercept_, reference.intercept_)
+    np.testing.assert_array_equal(actual.decision_function(rows), reference.decision_function(rows))
 
 
-def test_scores_of_rows_held_out_do_not_change_with_the_columns_that_they_alone_have():
+def test_held_out_scores_ignore_columns_of_held_out_rows_alone():
     rows, labels = rows_and_labels()
     train, test = np.arange(40), np.arange(40, 60)
     assert not set(rows[test].indices) <= set(rows[train].indices)
-    found = score_held_out(rows, labels, 1.0, SETTINGS, (train, test))
-    theirs = usual(rows[train], labels[train])
-    np.testing.assert_allclose(found, score_classes(theirs, rows[test], np.unique(labels)), rtol=1e-12, atol=1e-14)
+    actual = score_held_out(rows, labels, 1.0, SETTINGS, (train, test))
+    reference = usual(rows[train], labels[train])
+    np.testing.assert_allclose(actual, score_classes(reference, rows[test], np.unique(labels)), rtol=1e-12, atol=1e-14)
 
 
 def test_probabilities_follow_scores_and_weights_of_classes_move_them():
@@ -314,9 +314,9 @@ def test_probabilities_follow_scores_and_weights_of_classes_move_them():
     intents = np.array(["music", "music", "travel", "travel"] * 3)
     words = IntentRecipe(characters=False)  # its SVM has the tighter tolerance
     plain = IntentClassifier(C=[0.3, 0.01], recipe=words).fit(texts, intents)
-    found = plain.predict_proba([*texts, "unknown words"])
-    np.testing.assert_allclose(found.sum(axis=1), 1.0)
-    assert (plain.classes_[found[:-1].argmax(axis=1)] == plain.predict(texts)).all()
+    actual = plain.predict_proba([*texts, "unknown words"])
+    np.testing.assert_allclose(actual.sum(axis=1), 1.0)
+    assert (plain.classes_[actual[:-1].argmax(axis=1)] == plain.predict(texts)).all()
     for weights in ({"music": 1.0, "travel": 20.0}, {"travel": 20.0}):
         weighted = IntentClassifier(C=[0.3, 0.01], class_weight=weights, recipe=words).fit(texts, intents)
         assert (weighted.predict_proba(texts)[:, 1] > plain.predict_proba(texts)[:, 1]).all()
@@ -324,7 +324,7 @@ def test_probabilities_follow_scores_and_weights_of_classes_move_them():
     np.testing.assert_allclose(balanced.predict_proba(texts), plain.predict_proba(texts), atol=1e-2)
 
 
-def test_an_embedder_fits_once_and_gives_the_same_vectors_from_texts_a_store_and_a_saved_model(tmp_path):
+def test_embedder_fits_once_and_gives_equal_vectors_from_any_source(tmp_path):
     encoder = embedder(SentenceRepresentation(6, n_features=2**12))
     vectors = encoder.encode(text for text in UNLABELLED)
     assert np.array_equal(vectors, SENT.embed(UNLABELLED))

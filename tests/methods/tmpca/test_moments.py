@@ -74,11 +74,11 @@ def test_moments_of_any_cut_are_those_of_the_padded_array(arity, length, below, 
 @given(cut=texts())
 def test_counts_of_pairs_are_the_first_level(cut):
     block, table = Sentences.from_ids(cut[0]), table_of()
-    ours = TokenPairCounts.from_block(block, n_types=N_TYPES, length=8).moments(table)
-    theirs = level_moments(block, trees=Trees(8, 2, D, table), axes=())
-    assert ours.n_rows == theirs.n_rows
-    np.testing.assert_allclose(ours.total, theirs.total, atol=1e-10)
-    np.testing.assert_allclose(ours.gram, theirs.gram, atol=1e-10)
+    actual = TokenPairCounts.from_block(block, n_types=N_TYPES, length=8).moments(table)
+    reference = level_moments(block, trees=Trees(8, 2, D, table), axes=())
+    assert actual.n_rows == reference.n_rows
+    np.testing.assert_allclose(actual.total, reference.total, atol=1e-10)
+    np.testing.assert_allclose(actual.gram, reference.gram, atol=1e-10)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -91,14 +91,14 @@ def test_pieces_of_any_size_give_the_same_roots_of_texts_and_arrays(cut, most):
     before = kernel.PANEL_NUMBERS
     kernel.PANEL_NUMBERS = most
     try:
-        ours = encode_roots(Sentences.from_ids(sentences), trees=Trees(8, 2, D, table), axes=axes)
+        actual = encode_roots(Sentences.from_ids(sentences), trees=Trees(8, 2, D, table), axes=axes)
         dense = encode_roots(array.reshape(len(array), 8 * D), trees=Trees(8, 2, D), axes=axes)
     finally:
         kernel.PANEL_NUMBERS = before
-    np.testing.assert_allclose(ours, expected, atol=1e-9)
+    np.testing.assert_allclose(actual, expected, atol=1e-9)
     np.testing.assert_allclose(dense, expected, atol=1e-9)
     empty = [not sentence for sentence in sentences]
-    assert (ours[empty] == 0).all()
+    assert (actual[empty] == 0).all()
 
 
 def test_a_number_that_is_not_finite_is_named():

@@ -58,27 +58,27 @@ def expected(tree, leaves, n_leaves):
 def test_texts_give_what_the_transcription_gives_node_by_node(output, arity, length, k, whiten):
     pair, sentences = vectors(), texts()
     tree = TreePCA(k, length=length, arity=arity, vectors=pair, whiten=whiten, output=output).fit(sentences)
-    found = tree.transform(sentences)
-    for row, sentence in zip(found, sentences, strict=True):
-        theirs = expected(tree, padded([sentence], length, pair)[0], min(len(sentence), length))
-        np.testing.assert_allclose(row, theirs, atol=1e-9)
-    assert not found[[not sentence for sentence in sentences]].any()
-    assert found.shape[1] == len(tree.get_feature_names_out())
+    actual = tree.transform(sentences)
+    for row, sentence in zip(actual, sentences, strict=True):
+        reference = expected(tree, padded([sentence], length, pair)[0], min(len(sentence), length))
+        np.testing.assert_allclose(row, reference, atol=1e-9)
+    assert not actual[[not sentence for sentence in sentences]].any()
+    assert actual.shape[1] == len(tree.get_feature_names_out())
 
 
 @pytest.mark.parametrize("output", ["levels", "pooled", "sliding"])
 def test_arrays_in_memory_and_lazily_give_what_the_transcription_gives(output, monkeypatch):
     X = np.random.default_rng(2).standard_normal((25, 8, 3)).cumsum(axis=1)
     tree = TreePCA(length=8, output=output).fit(X)
-    theirs = np.array([expected(tree, one, 8) for one in X])
-    np.testing.assert_allclose(tree.transform(X), theirs, atol=1e-9)
+    reference = np.array([expected(tree, one, 8) for one in X])
+    np.testing.assert_allclose(tree.transform(X), reference, atol=1e-9)
     lazy = da.from_array(X, chunks=(7, -1, -1))
     got = tree.transform(lazy)
-    assert got.shape == theirs.shape
-    np.testing.assert_allclose(got.compute(), theirs, atol=1e-9)
+    assert got.shape == reference.shape
+    np.testing.assert_allclose(got.compute(), reference, atol=1e-9)
     monkeypatch.setattr(nodes, "PANEL_NUMBERS", 48)  # two sentences at a time
-    np.testing.assert_allclose(tree.transform(X), theirs, atol=1e-9)
-    assert tree.transform(X[:0]).shape == (0, theirs.shape[1])
+    np.testing.assert_allclose(tree.transform(X), reference, atol=1e-9)
+    assert tree.transform(X[:0]).shape == (0, reference.shape[1])
 
 
 def test_what_is_left_may_be_set_after_the_fit_which_is_the_same():

@@ -79,8 +79,8 @@ def test_one_level_is_the_pca_of_scikit_learn_but_for_a_constant(arity, whiten):
     np.testing.assert_allclose(tree.explained_variance_[0], pca.explained_variance_)
     np.testing.assert_allclose(tree.explained_variance_ratio_[0], pca.explained_variance_ratio_)
     np.testing.assert_allclose(tree.means_[0], pca.mean_)
-    ours = tree.transform(X)
-    assert_same_up_to_sign(ours - ours.mean(axis=0), pca.transform(flat))
+    actual = tree.transform(X)
+    assert_same_up_to_sign(actual - actual.mean(axis=0), pca.transform(flat))
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -101,8 +101,8 @@ def test_arrays_give_what_the_transcription_gives_however_they_are_cut(data):
     values = [np.diff(of_level) for of_level in tree.explained_variance_]
     if min((np.min(np.abs(gaps)) for gaps in values if len(gaps)), default=1.0) < 1e-3:
         return  # axes of nearly equal variance are anybody's choice
-    for ours, theirs in zip(tree.components_, axes, strict=True):
-        assert_same_up_to_sign(ours.T, theirs.T, atol=1e-6)
+    for actual, reference in zip(tree.components_, axes, strict=True):
+        assert_same_up_to_sign(actual.T, reference.T, atol=1e-6)
     assert_same_up_to_sign(tree.transform(lazy).compute(), expected, atol=1e-5)
 
 
@@ -113,13 +113,13 @@ def test_texts_give_what_their_padded_vectors_give(pairs_at_arity, length, monke
     pair, sentences = vectors(), texts()
     tree = TreePCA(length=length, vectors=pair).fit(sentences)
     dense = TreePCA(length=length).fit(padded(sentences, length, pair))
-    for ours, theirs in zip(tree.components_, dense.components_, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    for computed, reference in zip(tree.components_, dense.components_, strict=True):
+        np.testing.assert_allclose(computed, reference, atol=1e-9)
     np.testing.assert_allclose(tree.explained_variance_, dense.explained_variance_, rtol=1e-9)
     expected = dense.transform(padded(sentences, length, pair))
-    found = tree.transform(sentences)
-    np.testing.assert_allclose(found, expected, atol=1e-9)
-    assert (found[[not sentence for sentence in sentences]] == 0).all()
+    actual = tree.transform(sentences)
+    np.testing.assert_allclose(actual, expected, atol=1e-9)
+    assert (actual[[not sentence for sentence in sentences]] == 0).all()
     assert tree.n_sentences_ == len(sentences)
 
 
@@ -149,7 +149,7 @@ def test_a_fitted_embedding_and_a_word2vec_file_are_the_same_vectors(tmp_path):
     np.testing.assert_array_equal(tree.transform(sentences), other.transform(sentences))
 
 
-def test_a_level_with_few_directions_gives_zeros_and_says_how_many_there_are():
+def test_level_with_few_directions_gives_zeros_and_a_warning():
     for X, ranks in ((arrays(n=1), "3, 1, 0"), (arrays(n=3), "4, 4, 2")):
         with pytest.warns(UserWarning, match=f"n_components=4.*{ranks}"):
             tree = TreePCA(length=8, whiten=True).fit(X)
@@ -178,8 +178,8 @@ def test_each_block_is_read_once_for_each_level_that_is_not_kept(length, limit, 
     assert tree.n_passes_ == n_passes
     with dask.config.set({"dspectral.memory-limit": 0}):
         other = TreePCA(**how).fit(counted)
-    for ours, theirs in zip(tree.components_, other.components_, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    for actual, reference in zip(tree.components_, other.components_, strict=True):
+        np.testing.assert_allclose(actual, reference, atol=1e-9)
 
 
 def with_nan():
@@ -232,7 +232,7 @@ def test_what_cannot_be_transformed_is_said_in_a_sentence():
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int64", "uint16", "bool", "float16", "float64"])
-def test_numbers_of_any_type_give_the_same_in_memory_and_lazily_in_two_axes_or_three(dtype):
+def test_numbers_of_any_type_and_container_give_the_same(dtype):
     X = np.random.default_rng(0).integers(0, 2, size=(40, 4, 3)).astype(dtype)
     expected = TreePCA(length=4).fit_transform(X.astype(float))
     np.testing.assert_allclose(TreePCA(length=4).fit_transform(X), expected)

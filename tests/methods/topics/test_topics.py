@@ -44,11 +44,11 @@ def matched(model, truth):
 def test_planted_topics_are_found_with_their_words_and_documents():
     counts, truth = planted(400)
     model = make().fit(counts, terms=WORDS)
-    found = matched(model, truth)
-    assert sorted(found) == list(range(K))
-    for topic, words in zip(found, model.top_words(8), strict=True):
+    actual = matched(model, truth)
+    assert sorted(actual) == list(range(K))
+    for topic, words in zip(actual, model.top_words(8), strict=True):
         assert all(word.startswith(f"w{topic}x") for word in words)
-    assert np.mean(np.take(found, model.transform(counts).argmax(axis=1)) == truth) > 0.97
+    assert np.mean(np.take(actual, model.transform(counts).argmax(axis=1)) == truth) > 0.97
     assert (np.diff(model.topic_shares_) <= 0).all()
 
 
@@ -107,7 +107,7 @@ def test_any_container_and_cut_gives_the_same_topics(known, container):
     np.testing.assert_allclose(np.asarray(model.transform(rows)), reference.transform(counts), atol=1e-5)
 
 
-def test_texts_and_a_store_of_them_give_the_same_words_documents_and_shares(tmp_path):
+def test_texts_and_their_store_give_the_same_topics(tmp_path):
     counts, _ = planted(200)
     texts = texts_of(counts)
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
@@ -142,7 +142,7 @@ def test_documents_and_shares_are_those_of_a_slow_oracle(known):
     np.testing.assert_allclose(model.components_, words / words.sum(axis=1)[:, None], atol=1e-6)
 
 
-def test_the_rotation_is_orthogonal_and_no_small_turn_of_two_axes_raises_the_criterion():
+def test_rotation_is_orthogonal_and_a_maximum_of_the_criterion():
     def criterion(scores):
         return np.var(scores**2, axis=0).sum()
 
@@ -236,7 +236,7 @@ def test_a_share_is_a_share_in_every_type(kind):
     assert sorted(model.words_) == ["ash", "elm"]
 
 
-def test_a_name_that_few_documents_have_does_not_come_before_the_words_of_the_topic():
+def test_rare_name_does_not_precede_the_words_of_the_topic():
     counts, truth = planted(400)
     names = np.zeros((400, K))
     for topic in range(K):  # in six documents of the topic and nowhere else
@@ -274,7 +274,7 @@ def test_sums_of_matched_topics_merge_exactly_and_in_any_tree():
     np.testing.assert_allclose(twice.topic_shares_, models[0].topic_shares_, rtol=1e-12)
 
 
-def test_topics_keep_their_numbers_when_texts_with_another_topic_and_other_words_are_added():
+def test_topics_keep_their_numbers_when_other_texts_are_added():
     counts, truth = planted(400)
     texts = texts_of(counts)
     known, new = (

@@ -82,7 +82,7 @@ def test_other_settings_are_not_appended(text, url):
 
 
 @pytest.mark.parametrize(
-    ("content", "settings", "said"),
+    ("content", "settings", "message"),
     [
         (b"", {"hashing": HASHING}, r"a\.txt"),
         (b"", {"vocabulary": VocabularySettings()}, r"a\.txt"),
@@ -93,9 +93,9 @@ def test_other_settings_are_not_appended(text, url):
         ),
     ],
 )
-def test_a_store_of_nothing_is_refused(tmp_path, url, content, settings, said):
+def test_a_store_of_nothing_is_refused(tmp_path, url, content, settings, message):
     (tmp_path / "a.txt").write_bytes(content)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         build_store(str(tmp_path / "a.txt"), url, **settings)
 
 
@@ -108,9 +108,9 @@ def test_an_error_is_raised_once_the_tasks_under_way_have_ended(tmp_path, url, s
         def call(*args, **how):
             begun.append(args)
             time.sleep(0.05)
-            found = function(*args, **how)
+            actual = function(*args, **how)
             ended.append(args)
-            return found
+            return actual
 
         return call
 

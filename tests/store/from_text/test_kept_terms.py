@@ -33,14 +33,14 @@ def to_csr_counts(text, settings=SETTINGS):
     return {table.term(i): int(count) for i, count in enumerate(table.counts)}
 
 
-def test_each_kept_count_is_within_the_error_and_what_is_not_kept_occurs_no_more_often(text, tmp_path):
+def test_kept_counts_are_within_the_error_and_others_rarer(text, tmp_path):
     store = built(text, tmp_path / "store", keep_terms=50)
     assert store.n_blocks > 3
     kept, truth = store.kept_terms, to_csr_counts(text)
-    found = {kept.table.term(i): int(count) for i, count in enumerate(kept.table.counts)}
-    assert len(found) == 50
-    assert all(0 <= truth[term] - count <= kept.error for term, count in found.items())
-    assert max(count for term, count in truth.items() if term not in found) <= kept.error
+    actual = {kept.table.term(i): int(count) for i, count in enumerate(kept.table.counts)}
+    assert len(actual) == 50
+    assert all(0 <= truth[term] - count <= kept.error for term, count in actual.items())
+    assert max(count for term, count in truth.items() if term not in actual) <= kept.error
     everything = built(text, tmp_path / "all", keep_terms=10**6).kept_terms
     assert everything.error == 0
     assert {everything.table.term(i): int(c) for i, c in enumerate(everything.table.counts)} == truth
@@ -72,9 +72,9 @@ def test_rows_that_are_appended_add_their_terms(text, tmp_path):
     built(text, tmp_path / "store", keep_terms=50)
     store = built(more, tmp_path / "store", append=True)
     assert any("zebra" in name.split("/") for name in store.kept_terms.names().values())
-    found = {store.kept_terms.table.term(i): int(c) for i, c in enumerate(store.kept_terms.table.counts)}
-    assert found["zebra"] == 1000
-    assert found["word0"] <= to_csr_counts(text)["word0"]
+    actual = {store.kept_terms.table.term(i): int(c) for i, c in enumerate(store.kept_terms.table.counts)}
+    assert actual["zebra"] == 1000
+    assert actual["word0"] <= to_csr_counts(text)["word0"]
     with pytest.raises(StoreError, match=r"keep_terms.*9.*50"):
         built(more, tmp_path / "store", append=True, keep_terms=9)
     built(text, tmp_path / "plain")
@@ -89,8 +89,8 @@ def test_samples_that_are_cut_say_what_they_may_miss():
     parts = [TermSample.from_block(document, settings, 2) for document in documents]
     assert [part.error for part in parts] == [1, 1, 0]
     merged = parts[0].merge(*parts[1:])
-    found = {merged.table.term(i): int(count) for i, count in enumerate(merged.table.counts)}
-    assert found == {"bb": 3, "cc": 4}
+    actual = {merged.table.term(i): int(count) for i, count in enumerate(merged.table.counts)}
+    assert actual == {"bb": 3, "cc": 4}
     assert merged.error == 4  # 1, 1 and what "aa" counts
 
 
@@ -109,7 +109,7 @@ def test_texts_files_and_a_tokenizer_of_the_users_own_keep_the_same_terms(text, 
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (
             lambda text, at: build_store(text, at, vocabulary=VocabularySettings(), keep_terms=5),
@@ -123,6 +123,6 @@ def test_texts_files_and_a_tokenizer_of_the_users_own_keep_the_same_terms(text, 
         (lambda _text, _at: NgramHashing(64).kept_terms([]), "text"),
     ],
 )
-def test_a_vocabulary_and_numbers_out_of_range_are_refused(text, tmp_path, call, said):
-    with pytest.raises(ValueError, match=said):
+def test_a_vocabulary_and_numbers_out_of_range_are_refused(text, tmp_path, call, message):
+    with pytest.raises(ValueError, match=message):
         call(str(text), str(tmp_path / "x"))

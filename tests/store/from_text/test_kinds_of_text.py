@@ -221,7 +221,7 @@ def test_a_dask_collection_is_read_partition_by_partition_and_once(tmp_path):
     assert rows.chunks[0] == (12,) * 5
 
 
-def test_lines_of_records_and_texts_are_sentences_unless_the_unit_says_otherwise(tmp_path):
+def test_lines_of_records_and_texts_are_sentences_by_default(tmp_path):
     texts = ["the cat\nsat\r\non a mat\n", "", "the dog"]
     whole = [["the", "cat", "sat", "on", "a", "mat"], [], ["the", "dog"]]
     lines = [["the", "cat"], ["sat"], ["on", "a", "mat"], [], ["the", "dog"]]

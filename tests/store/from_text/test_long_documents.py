@@ -58,24 +58,24 @@ def test_long_documents_are_skipped_truncated_or_an_error_in_every_format(kind, 
     url = put(f"long.{kind}{ending}", COMPRESS[ending](content.encode())).replace("//", "///")
     line = {"txt": 2, "jsonl": 2, "csv": 3, "tsv": 3}[kind]
     assert read(url, DocumentSizeLimit(30, "error"), **options)[0] == LINES
-    skipped, found = read(url, DocumentSizeLimit(20, "skip"), **options)
+    skipped, actual = read(url, DocumentSizeLimit(20, "skip"), **options)
     assert skipped == ["short", "", "", "", "end"]
-    assert (found.count, found.positions) == (
+    assert (actual.count, actual.positions) == (
         2,
         [f"{url}, line {line}", f"{url}, line {line + 2}"],
     )
-    cut, found = read(url, DocumentSizeLimit(10, "truncate"), **options)
+    cut, actual = read(url, DocumentSizeLimit(10, "truncate"), **options)
     assert cut == ["short", "x" * 10, "", "häuser h", "end"]  # the tenth byte would be the first of two
-    assert found.count == 2
+    assert actual.count == 2
     with pytest.raises(ValueError, match=rf"line {line}.* 29 bytes.*max_document_bytes"):
         read(url, DocumentSizeLimit(29, "error"), **options)
 
 
 def test_parquet_cells_and_whole_files_have_the_same_limit(tmp_path):
     path = parquet(LINES, tmp_path / "a.parquet")
-    skipped, found = read(path, DocumentSizeLimit(20, "skip"), field="text")
+    skipped, actual = read(path, DocumentSizeLimit(20, "skip"), field="text")
     assert skipped == ["short", "", "", "", "end"]
-    assert found.positions == [f"{path}, row group 0, row 1", f"{path}, row group 1, row 0"]
+    assert actual.positions == [f"{path}, row group 0, row 1", f"{path}, row group 1, row 0"]
     with pytest.raises(ValueError, match=r"row group 0, row 1.*29 bytes"):
         read(path, DocumentSizeLimit(29), field="text")
     path = parquet(["a" * (1 << 20), "b" * (1 << 20)], tmp_path / "long.parquet")
@@ -85,8 +85,8 @@ def test_parquet_cells_and_whole_files_have_the_same_limit(tmp_path):
         put(f"whole-{i}.txt", text).replace("//", "///") for i, text in enumerate(["\ufeffto be", "or\nnot to be", ""])
     ]
     assert read(names, DocumentSizeLimit(5, "truncate"), unit="file")[0] == ["to be", "or\nno", ""]
-    skipped, found = read(names, DocumentSizeLimit(5, "skip"), unit="file")
-    assert (skipped, found.positions) == (["to be", "", ""], [names[1]])
+    skipped, actual = read(names, DocumentSizeLimit(5, "skip"), unit="file")
+    assert (skipped, actual.positions) == (["to be", "", ""], [names[1]])
     with pytest.raises(ValueError, match=r"whole-1.txt.*5 bytes"):
         read(names, DocumentSizeLimit(5), unit="file")
 
@@ -105,9 +105,9 @@ def test_cuts_change_nothing_of_what_is_skipped(tmp_path, chunk_bytes, end, span
     ):
         expected = [line if len(line.encode()) <= 8 else of_long(line) for line in lines]
         expected = expected[:-1] if not lines[-1] else expected
-        found = read(str(path), DocumentSizeLimit(8, treatment), block_bytes=chunk_bytes, span_bytes=span_bytes)
-        assert found[0] == expected
-        assert found[1].count == sum(len(line.encode()) > 8 for line in lines)
+        actual = read(str(path), DocumentSizeLimit(8, treatment), block_bytes=chunk_bytes, span_bytes=span_bytes)
+        assert actual[0] == expected
+        assert actual[1].count == sum(len(line.encode()) > 8 for line in lines)
 
 
 def test_places_behind_a_long_line_stay_those_of_the_file(tmp_path):
@@ -125,8 +125,8 @@ def test_texts_of_other_encodings_are_cut_between_characters():
     for encoding in ("utf-16", "shift_jis", "gb18030", "latin-1"):
         text = "né" * 20 if encoding == "latin-1" else "日本" * 20
         url = put("coded.txt", (text + "\nok").encode(encoding))
-        (cut, short), found = read(url, DocumentSizeLimit(13, "truncate"), encoding=encoding)
-        assert (short, found.count) == ("ok", 1)
+        (cut, short), actual = read(url, DocumentSizeLimit(13, "truncate"), encoding=encoding)
+        assert (short, actual.count) == ("ok", 1)
         assert text.startswith(cut)
         assert cut
 
@@ -143,7 +143,7 @@ def test_records_that_are_too_long_cannot_be_truncated():
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_records")
 @pytest.mark.parametrize("treatment", ["error", "skip", "truncate"])
-def test_a_quote_that_is_never_closed_is_an_error_before_the_file_is_in_memory(treatment):
+def test_unclosed_quote_is_an_error_before_the_file_is_in_memory(treatment):
     url = put("open.csv", 'id,text\n1,ok\n2,"never closed\n' + "3,more\n" * 1000)
     with pytest.raises(ValueError, match=r"open.csv, line 3"):
         read(url, DocumentSizeLimit(20, treatment), field="text")

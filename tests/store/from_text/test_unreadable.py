@@ -127,8 +127,8 @@ def test_what_cannot_be_read_is_named_with_its_place(name, content, options, sen
 
 @pytest.mark.parametrize(("name", "content", "options", "sentence"), BAD[:11])
 def test_bytes_that_are_no_text_are_replaced_on_request(name, content, options, sentence):
-    found = texts(blocks(put(name, content), errors="replace", **options))
-    assert "\ufffd" in "".join(found) or "utf-16" in sentence
+    actual = texts(blocks(put(name, content), errors="replace", **options))
+    assert "\ufffd" in "".join(actual) or "utf-16" in sentence
 
 
 def test_half_a_surrogate_pair_in_json_is_replaced():

@@ -209,7 +209,7 @@ def test_classes_of_minus_one_and_one_are_two_labels(tmp_path):
 
 
 @pytest.mark.parametrize("format", ["extreme", "svmlight"])
-def test_whole_numbers_that_single_precision_does_not_hold_are_read_and_written(tmp_path, format):  # noqa: A002
+def test_integers_beyond_single_precision_are_read_and_written(tmp_path, format):  # noqa: A002
     X, Y = np.array([[16_777_217, 1], [1_700_000_001, 2**53 - 1], [3, 0]]), np.eye(3)
     text, url = tmp_path / "exact.txt", str(tmp_path / "exact.zarr")
     write_labeled_text(X, text, Y, format=format)
@@ -220,5 +220,5 @@ def test_whole_numbers_that_single_precision_does_not_hold_are_read_and_written(
     again = build_labeled_store(text, str(tmp_path / "again.zarr"), format=format)
     np.testing.assert_array_equal(again.counts.compute().toarray(), X)
     text.write_text("1 2 1\n0 0:16777216 0:1 1:0.1\n")
-    found = build_labeled_store(text, str(tmp_path / "sums.zarr")).counts.compute().toarray()
-    np.testing.assert_array_equal(found, [[16_777_217, 0.1]])
+    actual = build_labeled_store(text, str(tmp_path / "sums.zarr")).counts.compute().toarray()
+    np.testing.assert_array_equal(actual, [[16_777_217, 0.1]])
