@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.linalg.block_sums import compute_energy, sum_rows
-from dspectral.linalg.sparse_products import find_csr_error
 from dspectral.store.arrays import compute_digest, read_array, write_array
-from dspectral.store.location import Files, Location, StoreError, damage_error
+from dspectral.store.location import Location, StoreError, damage_error
 from dspectral.types import CSRRows, Documents, FloatArray, IntArray
 
 TEXTS, IDS = "texts", "ids"
@@ -35,12 +34,8 @@ class BlockInfo(NamedTuple):
     label_nnz: int
     digest: int
     label_digest: int | None
-    is_double: bool = False
+    is_double: bool
     """Whether the data are float64, needed for integers from 16,777,217 on."""
-
-    def as_list(self) -> list[Any]:
-        """Return the entry of the block in the root; the last field is omitted for float32 blocks."""
-        return list(self if self.is_double else self[:-1])
 
     def content_token(self) -> object:
         """Return a token of the block's content, independent of its name."""
@@ -51,7 +46,6 @@ def write_block(
     location: Location, name: str, rows: CSRRows, *, labels: "CSRRows | None" = None, last: bool = True
 ) -> BlockInfo:
     """Write a block of rows (n, d), labels (n, L) and column sums; the completion marker is written last."""
-    store = location.open(read_only=False)
     n_rows, n_columns = rows.shape
     # SciPy sometimes returns int64 indices; the stored type must not depend on how rows were computed.
     if rows.indices.dtype != np.int32 and max(rows.nnz, n_columns) < 2**31:
@@ -73,24 +67,15 @@ def write_block(
         ),
     }
     for part, values in parts.items():
-        write_array(store, f"{name}/{part}", values)
+        write_array(location, f"{name}/{part}", values)
     sums = compute_digest(parts["column_sums"], parts["document_frequency"])
-    # The marker contains the sizes, so that opening a store reads no block.
-    attributes = {
-        **_get_csr_attributes(n_rows, n_columns),
-        "nnz": info.nnz,
-        "bytes": info.n_bytes,
-        "energy": info.energy,
-        "last": last,
-        "digests": [digest, sums],
-        **({"double": True} if is_double else {}),
-    }
     if labels is not None:
         # Written before the completion marker, so a block with a marker has all rows and labels.
-        label_info = labels.shape[1], labels.nnz, _write_labels(location, store, info, labels)
-        info = info._replace(n_labels=label_info[0], label_nnz=label_info[1], label_digest=label_info[2])
-        attributes["labels"] = list(label_info)
-    location.write_attributes(name, attributes)
+        label_digest = _write_labels(location, info, labels)
+        info = info._replace(n_labels=labels.shape[1], label_nnz=labels.nnz, label_digest=label_digest)
+    # Opening a store reads no block, because the marker contains the sizes.
+    marker = {**_get_csr_attributes(n_rows, n_columns), "block": list(info[1:]), "sums": sums}
+    location.write_attributes(name, marker)
     return info
 
 
@@ -114,14 +99,14 @@ def to_stored_dtype(data: NDArray[Any], name: str) -> FloatArray:
     return double
 
 
-def _write_labels(location: Location, store: Files, info: BlockInfo, labels: CSRRows) -> int:
+def _write_labels(location: Location, info: BlockInfo, labels: CSRRows) -> int:
     """Write the labels of a block and return their digest."""
     if labels.shape[0] != info.n_rows:
         raise ValueError(f"labels have {labels.shape[0]} rows, but must have {info.n_rows}, one for each row of X")
     ones = np.ones(labels.nnz, dtype=np.float32)  # other programs expect the data of a CSR group
     parts = {"data": ones, "indices": labels.indices.astype(np.int32), "indptr": labels.indptr}
     for part, values in parts.items():
-        write_array(store, f"{info.name}/labels/{part}", values)
+        write_array(location, f"{info.name}/labels/{part}", values)
     location.write_attributes(f"{info.name}/labels", _get_csr_attributes(*labels.shape))
     return compute_digest(*parts.values())
 
@@ -133,21 +118,14 @@ def _get_csr_attributes(n_rows: int, n_columns: int) -> dict[str, Any]:
 def find_block(location: Location, name: str) -> BlockInfo | None:
     """Read the completion marker of a block; None if the block is not complete."""
     marker = location.read_attributes(name)
-    if not marker:  # the group exists from its first array on, but the marker is written last
-        return None
-    n_rows, n_columns = marker["shape"]
-    sizes = marker["nnz"], marker["bytes"], marker["energy"]
-    n_labels, label_nnz, label_digest = marker.get("labels", (None, 0, None))
-    digest = marker.get("digests", [None])[0]
-    label_info, last = (n_labels, label_nnz, digest, label_digest), marker["last"]
-    return BlockInfo(name, n_rows, n_columns, *sizes, last, *label_info, bool(marker.get("double")))
+    # The group exists from its first array on, but the marker is written last.
+    return BlockInfo(name, *marker["block"]) if marker else None
 
 
 def check_sums(location: Location, info: BlockInfo) -> None:
     """Verify the column sums of a block, which are not read with its rows."""
     sums = [read_array(location, f"{info.name}/{part}") for part in ("column_sums", "document_frequency")]
-    marker = location.read_attributes(info.name) or {}
-    if compute_digest(*sums) != marker.get("digests", [None, None])[1]:
+    if compute_digest(*sums) != (location.read_attributes(info.name) or {}).get("sums"):
         raise damage_error(location, info.name, "its column sums do not match their digest")
 
 
@@ -176,10 +154,6 @@ def _read_csr(location: Location, name: str, shape: tuple[int, int], nnz: int, d
         raise damage_error(location, name, "the sizes of its arrays do not match")
     if compute_digest(data, indices, indptr) != digest:
         raise damage_error(location, name, "its content does not match its digest")
-    # A digest can be edited, and compiled loops require valid indices. The order of indices is not checked: it would
-    # double the cost of a read.
-    if fault := find_csr_error(indices, indptr, shape[1]):
-        raise damage_error(location, name, fault)
     rows = sparse.csr_array((data, indices, indptr), shape=shape)
     rows.has_sorted_indices = True  # SciPy skips its own check
     rows.has_canonical_format = True
@@ -188,9 +162,9 @@ def _read_csr(location: Location, name: str, shape: tuple[int, int], nnz: int, d
 
 def write_documents(location: Location, path: str, documents: Documents) -> None:
     """Write texts or ids with their digest into a group of a block."""
-    store, offsets = location.open(read_only=False), np.ascontiguousarray(documents.offsets, dtype=np.int64)
-    write_array(store, f"{path}/data", documents.data)
-    write_array(store, f"{path}/offsets", offsets)
+    offsets = np.ascontiguousarray(documents.offsets, dtype=np.int64)
+    write_array(location, f"{path}/data", documents.data)
+    write_array(location, f"{path}/offsets", offsets)
     location.write_attributes(path, {"digest": compute_digest(documents.data, offsets)})
 
 

@@ -42,8 +42,7 @@ def write_spill_file(location: Location, path: str, packed_rows: Iterable[NDArra
     # The last row has no chunk; its checksum is that of the index.
     table[-1, 2] = _compute_checksum(table.reshape(-1)[:-1].tobytes())
     content = b"".join([table.tobytes(), *bodies])
-    write = location.open(read_only=False).write_files
-    retry(write, {path: content}, description=f"writing {path} of {location.url}")
+    retry(location.write_file, path, content, description=f"writing {path} of {location.url}")
     return table
 
 

@@ -20,17 +20,17 @@ from dspectral.engine.around.retries import retry
 from dspectral.engine.blocks import STORE_ANNOTATION, get_annotation
 from dspectral.engine.graph import GraphTokenizer, get_array_nodes, get_pass_name
 from dspectral.store.anndata_files import import_optional
-from dspectral.store.array_files import get_array_codecs
 from dspectral.store.arrays import (
     CONTENT_HASH,
     add_content_hash,
     compute_content_hash,
     compute_digest,
+    get_array_codecs,
     has_valid_content_hash,
 )
 from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.counts import open_store
-from dspectral.store.location import NAMED_LOCATIONS, Location, StoreError, annotate_disk_full, redact_urls
+from dspectral.store.location import NAMED_LOCATIONS, Location, StoreError, redact_urls
 from dspectral.store.lock import hold_write_lock
 from dspectral.store.rows import CountMatrix
 from dspectral.store.writer import thread_pool_options
@@ -144,7 +144,7 @@ class Coordinates:
 
     def _read(self, chunk: int, read_ids: bool) -> Any:
         if self.is_parquet:
-            (content,) = self.location.open().read_files(_get_file_name(chunk))
+            (content,) = self.location.read_files(_get_file_name(chunk))
             if content is None:
                 raise FileNotFoundError(_get_file_name(chunk))
             table = import_optional("pyarrow.parquet").read_table(io.BytesIO(content.tobytes()))
@@ -178,9 +178,7 @@ class Coordinates:
         digests = [_compute_chunk_digest(values), None if ids is None else _compute_chunk_digest(ids)]
         if self.is_parquet:
             head = add_content_hash({**self.head, "chunk": chunk, "digests": [digests]})
-            self.location.open(read_only=False).write_files(
-                {_get_file_name(chunk): _encode_parquet(head, rows, values, ids)}
-            )
+            self.location.write_file(_get_file_name(chunk), _encode_parquet(head, rows, values, ids))
             return digests
         for path, content in ((IDS, ids), ("coordinates", values)):
             if content is not None:
@@ -191,7 +189,7 @@ class Coordinates:
     def has_chunk(self, chunk: int) -> bool:
         """Report whether a chunk was written."""
         key = _get_file_name(chunk) if self.is_parquet else f"coordinates/c/{chunk}/0"
-        return self.location.open().has_key(key)
+        return self.location.has_file(key)
 
     def create_arrays(self) -> None:
         """Write the root and the array metadata of Zarr coordinates."""
@@ -204,7 +202,7 @@ class Coordinates:
         if self.head["ids"]:
             forms[IDS] = self.shape[:1], (size,), str, {}
         for name, (shape, chunks, kind, more) in forms.items():
-            if not store.has_key(f"{name}/zarr.json"):
+            if not self.location.has_file(f"{name}/zarr.json"):
                 zarr.create_array(store, name=name, shape=shape, chunks=chunks, dtype=kind, **more)
 
 
@@ -263,8 +261,7 @@ def _write_missing_chunks(coordinates: Coordinates, rows: da.Array, missing_chun
         chunk_rows, digests = coordinates.rows(block_id[0]), np.empty((1, 1), dtype=object)
         ids = None if source_store is None else source_store.documents(chunk_rows, IDS)
         name = f"{coordinates.location.url}, rows {chunk_rows.start} to {chunk_rows.stop - 1}"
-        with annotate_disk_full(name):
-            digests[0, 0] = retry(coordinates.write, block_id[0], block, ids, description=f"writing {name}")
+        digests[0, 0] = retry(coordinates.write, block_id[0], block, ids, description=f"writing {name}")
         return digests
 
     written = da.map_blocks(

@@ -4,7 +4,6 @@ import asyncio
 import atexit
 import errno
 import json
-import math
 import os
 import re
 from collections.abc import Iterator
@@ -24,11 +23,10 @@ from zarr.storage import FsspecStore, LocalStore
 
 from dspectral.engine.around.checkpoints import UnknownContentError
 from dspectral.engine.around.retries import retry
-from dspectral.paths import check_regular_file, join_inside, resolve_url
-from dspectral.store.array_files import MAX_CHUNK_BYTES, METADATA, group_metadata
+from dspectral.paths import join_inside, resolve_url
 
-GROUP_KEYS = {"attributes", "zarr_format", "node_type", "consolidated_metadata"}
-"""Keys that the metadata of a group may hold."""
+METADATA = "zarr.json"
+"""Name of the file with the metadata of a group or array."""
 DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Error numbers for a full disk, an exceeded quota and a file at its size limit."""
 DISK_FULL_ADVICE = ", free some and call it again"
@@ -59,142 +57,34 @@ class StoreError(ValueError):
     """Raised when a store or one of its blocks is missing, unfinished or damaged."""
 
 
-class _CheckedKeys:
-    """Mixin that rejects keys outside the store and creates all parent groups of an array concurrently."""
-
-    _file_system: Any = None
-    """fsspec file system; None for a local folder."""
-
-    def resolve_key(self, key: str) -> str:
-        """Return the path of a key; raise if it is outside the store."""
-        return join_inside(self._file_system, str(cast(Any, self).root), key)
+class _WithoutPickle:
+    """Mixin of Zarr stores that rejects arrays with the pickle codec, which can run code from a file."""
 
     async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
-        """Read a key for Zarr; reject array metadata that name the pickle codec."""
-        self.resolve_key(key)
+        """Read a key for Zarr."""
         content: Buffer | None = await cast(Any, super()).get(key, *arguments, **options)
         if content is not None and key.endswith(".zarray") and _uses_pickle_codec(json.loads(content.to_bytes())):
             raise ValueError(f"{key} uses the pickle codec, which can run code from the file: remove the array")
         return content
 
-    async def exists(self, key: str) -> bool:
-        """Report for Zarr whether a key exists."""
-        self.resolve_key(key)
-        return bool(await cast(Any, super()).exists(key))
 
-    async def delete(self, key: str) -> None:
-        """Delete a key for Zarr."""
-        self.resolve_key(key)
-        await cast(Any, super()).delete(key)
-
-    async def delete_dir(self, prefix: str) -> None:
-        """Delete a folder for Zarr."""
-        self.resolve_key(prefix.removesuffix("/"))
-        await cast(Any, super()).delete_dir(prefix)
-
-    # A store object lives for one block or table, and no group is removed while its arrays are written.
-    _existing_groups: frozenset[str] = frozenset()
-
-    def make_groups(self, path: str) -> None:
-        """Create the missing parent groups of a path."""
-        folders = path.split("/")[:-1]
-        keys = {"/".join([*folders[:depth], METADATA]) for depth in range(len(folders) + 1)} - self._existing_groups
-        write, content = cast(Any, self).set_if_not_exists, group_metadata()
-
-        async def make() -> None:
-            await asyncio.gather(*(write(key, as_buffer(content)) for key in sorted(keys)))
-
-        if keys:
-            sync(make())
-        self._existing_groups |= keys
-
-
-class LocalFiles(_CheckedKeys, LocalStore):
-    """Local folder whose files are read and written in the calling thread, not in Zarr's event loop."""
-
-    max_bytes: float = math.inf
-    """Largest chunk file that Zarr may read, in bytes; set once the array's metadata are known."""
-
-    async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
-        """Read a file for Zarr; reject pipes, devices and files above the size limit."""
-        self.resolve_key(key, MAX_CHUNK_BYTES if key.endswith(METADATA) else self.max_bytes)
-        return await super().get(key, *arguments, **options)
-
-    def resolve_key(self, key: str, max_bytes: float = math.inf) -> str:
-        """Return the path of a key; raise if it is outside the store, endless or larger than ``max_bytes`` bytes."""
-        with suppress(FileNotFoundError, NotADirectoryError):
-            check_regular_file(f"{self.root}/{key}", max_bytes)
-        return super().resolve_key(key)
+class LocalFiles(_WithoutPickle, LocalStore):
+    """Local folder whose files are flushed to disk before they get their names."""
 
     async def set(self, key: str, value: Buffer) -> None:
         """Write a file for Zarr, atomically."""
         self._check_writable()
-        await asyncio.to_thread(_replace, Path(self.resolve_key(key)), value.to_bytes())
+        await asyncio.to_thread(_replace, self.root / key, value.to_bytes())
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Write a file for Zarr unless it exists."""
-        if not self.has_key(key):
+        if not await self.exists(key):
             with suppress(FileExistsError):
-                await asyncio.to_thread(_replace, Path(self.resolve_key(key)), value.to_bytes(), exclusive=True)
-
-    def has_key(self, key: str) -> bool:
-        """Report whether there is a file."""
-        return Path(self.resolve_key(key)).exists()
-
-    def write_files(self, files: dict[str, bytes]) -> None:
-        """Write files, each to a temporary name and then renamed, so that a killed writer leaves no partial file."""
-        self._check_writable()
-        for key, content in files.items():
-            with annotate_disk_full(f"{self}/{key}"):
-                _replace(Path(self.resolve_key(key)), content)
-
-    def read_files(self, *keys: str) -> list[NDArray[np.uint8] | None]:
-        """Read whole files; None for a missing file."""
-        return [self._read_file(key) for key in keys]
-
-    def _read_file(self, key: str) -> NDArray[np.uint8] | None:
-        try:
-            return np.fromfile(self.resolve_key(key, MAX_CHUNK_BYTES), dtype=np.uint8)
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-            return None
+                await asyncio.to_thread(_replace, self.root / key, value.to_bytes(), exclusive=True)
 
 
-class RemoteFiles(_CheckedKeys, FsspecStore):
+class RemoteFiles(_WithoutPickle, FsspecStore):
     """Store on a file system of fsspec."""
-
-    @property
-    def _file_system(self) -> Any:
-        return self.fs
-
-    @property
-    def root(self) -> str:
-        """Path of the store in its file system."""
-        return self.path.rstrip("/")
-
-    async def set(self, key: str, value: Buffer, *arguments: Any) -> None:
-        """Write a key for Zarr."""
-        self.resolve_key(key)
-        await super().set(key, value, *arguments)
-
-    def has_key(self, key: str) -> bool:
-        """Report whether there is a file."""
-        return sync(self.exists(key))
-
-    def write_files(self, files: dict[str, bytes]) -> None:
-        """Write files concurrently."""
-
-        async def write() -> None:
-            await asyncio.gather(*(self.set(key, as_buffer(content)) for key, content in files.items()))
-
-        sync(write())
-
-    def read_files(self, *keys: str) -> list[NDArray[np.uint8] | None]:
-        """Read whole files concurrently; None for a missing file."""
-
-        async def read() -> list[Any]:
-            return await asyncio.gather(*(self.get(key, default_buffer_prototype()) for key in keys))
-
-        return [None if content is None else np.asarray(content.as_numpy_array()) for content in sync(read())]
 
 
 NAMED_LOCATIONS: dict[str, "Location"] = {}
@@ -238,20 +128,37 @@ class Location(NamedTuple):
             return cast(RemoteFiles, files)  # Zarr's annotation names the parent class
         return LocalFiles(self.url, read_only=read_only)
 
+    def read_files(self, *keys: str) -> list[NDArray[np.uint8] | None]:
+        """Read whole files concurrently; None for a missing file."""
+        paths, store = [self.path(key)[1] for key in keys], self.open()
+        if isinstance(store, LocalFiles):  # in this thread, not in the event loop of Zarr
+            return [np.fromfile(path, dtype=np.uint8) if Path(path).is_file() else None for path in paths]
+
+        async def read() -> list[Any]:
+            return await asyncio.gather(*(store.get(key, default_buffer_prototype()) for key in keys))
+
+        return [None if content is None else np.asarray(content.as_numpy_array()) for content in sync(read())]
+
+    def write_file(self, key: str, content: bytes) -> None:
+        """Write a whole file."""
+        self.path(key)
+        sync(self.open(read_only=False).set(key, default_buffer_prototype().buffer.from_bytes(content)))
+
+    def has_file(self, key: str) -> bool:
+        """Report whether there is a file."""
+        self.path(key)
+        return sync(self.open().exists(key))
+
     def read_attributes(self, path: str = "", *, zarr_format: Literal[3] | None = 3) -> dict[str, Any] | None:
         """Return the attributes of a group, of any format if that is None; None where there is no group."""
         at = f"{self.url}, {path}" if path else self.url
         return retry(self._read_attributes, path, zarr_format, at, description=f"reading the metadata of {at}")
 
     def _read_attributes(self, path: str, zarr_format: Literal[3] | None, group_name: str) -> dict[str, Any] | None:
-        store = self.open()
-        written = _read_local_attributes(store, f"{path}/{METADATA}" if path else METADATA)
-        if written is not None:
-            return written
-        # Zarr reads groups of other programs and raises specific errors.
+        self.path(path)
         try:
             # Consolidated metadata may be older than the latest completion marker.
-            group = zarr.open_group(store, path=path, mode="r", zarr_format=zarr_format, use_consolidated=False)
+            group = zarr.open_group(self.open(), path=path, mode="r", zarr_format=zarr_format, use_consolidated=False)
         except FileNotFoundError:
             return None
         except INVALID_CONTENT_ERRORS as error:
@@ -262,10 +169,10 @@ class Location(NamedTuple):
         """Add attributes to a group in one write; create the group if it is missing."""
 
         def write() -> None:
-            with annotate_disk_full(f"{self.url}/{path}"):
-                # attrs.update would write once for each key.
-                self._require_group(path).update_attributes(attributes)
+            # attrs.update would write once for each key.
+            self._require_group(path).update_attributes(attributes)
 
+        self.path(path)
         retry(write, description=f"writing the metadata of {self.url}, {path}")
 
     def list_names(self, path: str = "") -> list[str]:
@@ -285,6 +192,7 @@ class Location(NamedTuple):
     def remove(self, *paths: str) -> None:
         """Remove groups or arrays with their contents; ignore missing ones."""
         for path in paths:
+            self.path(path)
             retry(lambda path=path: self._require_group().__delitem__(path), description=f"removing {self.url}/{path}")
 
     def try_remove(self, *paths: str) -> None:
@@ -297,21 +205,6 @@ class Location(NamedTuple):
         return zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3)
 
 
-def _read_local_attributes(store: Files, key: str) -> dict[str, Any] | None:
-    """Return the attributes of a local group in Zarr format 3; None for everything else."""
-    if not isinstance(store, LocalFiles):
-        return None
-    try:
-        (content,) = store.read_files(key)
-        metadata = {} if content is None else json.loads(content.tobytes())
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(metadata, dict) or not {"attributes", "node_type"} <= metadata.keys() <= GROUP_KEYS:
-        return None
-    is_group = metadata["node_type"] == "group" and metadata.get("zarr_format") == 3
-    return metadata["attributes"] if is_group and isinstance(metadata["attributes"], dict) else None
-
-
 def damage_error(location: Location, path: str, reason: str, kind: str = "store") -> StoreError:
     """Return the error for a group or array of a store that is missing or damaged."""
     return StoreError(f"{kind} {location.url}, block {path}: {reason}; remove the {kind} and build it again")
@@ -320,11 +213,6 @@ def damage_error(location: Location, path: str, reason: str, kind: str = "store"
 def is_local(file_system: fsspec.AbstractFileSystem) -> bool:
     """Report whether an fsspec file system is the local one."""
     return "file" in ((file_system.protocol,) if isinstance(file_system.protocol, str) else file_system.protocol)
-
-
-def as_buffer(content: bytes) -> Buffer:
-    """Return bytes as a Zarr buffer."""
-    return default_buffer_prototype().buffer.from_bytes(content)
 
 
 @contextmanager
@@ -382,14 +270,15 @@ def _uses_pickle_codec(metadata: object) -> bool:
 
 
 def _replace(file: Path, content: bytes, *, exclusive: bool = False) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f"{file.name}.{uuid4().hex}.partial")
-    try:
-        # Flush to disk before the rename: after a power cut no completion marker may refer to a missing chunk.
-        with temporary.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        (os.link if exclusive else os.replace)(temporary, file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with annotate_disk_full(str(file)):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            # Flush to disk before the rename: after a power cut no completion marker may refer to a missing chunk.
+            with temporary.open("wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            (os.link if exclusive else os.replace)(temporary, file)
+        finally:
+            temporary.unlink(missing_ok=True)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.linalg.sparse_products import find_offset_error
 from dspectral.registry import register_class
 from dspectral.store.arrays import compute_digest, read_array, write_array
 from dspectral.store.columns import TERMS, Columns, columns_from_names
@@ -34,10 +33,6 @@ Each process reads the index once from the store, instead of receiving it with e
 
 _COLUMNS: dict[int, Columns] = {}
 """Columns of the two most recently read vocabularies, by digest; each fit and transform compares them."""
-
-
-STORED_NAMES = {"min_df": "min_document_frequency", "max_df": "max_document_frequency"}
-"""Names in the format of stores, where they differ."""
 
 
 @register_class()
@@ -85,8 +80,7 @@ class VocabularySettings(NamedTuple):
         dict
             Values by parameter; a tokenizer is replaced by its name.
         """
-        settings = {STORED_NAMES.get(name, name): value for name, value in self._asdict().items()}
-        return replace_tokenizer_by_name(settings)
+        return replace_tokenizer_by_name(self._asdict())
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "VocabularySettings":
@@ -102,8 +96,7 @@ class VocabularySettings(NamedTuple):
         VocabularySettings
             The settings.
         """
-        settings = {name: record[key] for name in cls._fields if (key := STORED_NAMES.get(name, name)) in record}
-        return cls(**{**settings, "ngram_range": tuple(record["ngram_range"])})
+        return cls(**{**record, "ngram_range": tuple(record["ngram_range"])})
 
     def limits(self, n_documents: int) -> tuple[float, float]:
         """Return the smallest and largest document frequency of a column.
@@ -200,7 +193,6 @@ def get_vocabulary_path(generation: int) -> str:
 
 def write_vocabulary(location: Location, path: str, vocabulary: Vocabulary, **facts: str) -> None:
     """Write a vocabulary into a store; its completion marker, with ``facts``, is written last."""
-    store = location.open(read_only=False)
     parts: dict[str, NDArray[Any]] = {
         "terms": vocabulary.documents.data,
         "offsets": vocabulary.documents.offsets,
@@ -208,7 +200,7 @@ def write_vocabulary(location: Location, path: str, vocabulary: Vocabulary, **fa
         "counts": vocabulary.counts,
     }
     for part, values in parts.items():
-        write_array(store, f"{path}/{part}", values)
+        write_array(location, f"{path}/{part}", values)
     digest = compute_digest(*parts.values())
     location.write_attributes(path, {"n_terms": vocabulary.documents.n_documents, "digest": digest, **facts})
 
@@ -223,7 +215,7 @@ def read_vocabulary(location: Location, path: str) -> Vocabulary:
     names = "terms", "offsets", "document_frequency", "counts"
     terms, offsets, document_frequency, counts = parts = [read_array(location, f"{path}/{name}") for name in names]
     digest = (location.read_attributes(path) or {}).get("digest")
-    if digest != compute_digest(*parts) or find_offset_error(offsets, len(terms)):
+    if digest != compute_digest(*parts):
         raise damage_error(location, path, "its content does not match its digest")
     return Vocabulary(Documents(terms, offsets), document_frequency, counts)
 
@@ -246,7 +238,7 @@ def write_term_sample(location: Location, path: str, sample: TermSample) -> None
     """Write a sample of terms with its digest into a group of the store."""
     packed = np.concatenate([[0, sample.error], pack_terms(sample.table)])
     packed[0] = compute_digest(packed[1:])
-    write_array(location.open(read_only=False), f"{path}/terms", packed)
+    write_array(location, f"{path}/terms", packed)
 
 
 def read_term_sample(location: Location, path: str, size: int) -> TermSample:

@@ -18,12 +18,11 @@ import numpy as np
 from dask.system import CPU_COUNT
 
 from dspectral.engine.around.context import dry_run_folder, is_dry_run
-from dspectral.store.array_files import METADATA
 from dspectral.store.arrays import add_content_hash, compute_digest, read_array, write_array
 from dspectral.store.blocks import BlockInfo
 from dspectral.store.corpus import Corpus, find_corpus
 from dspectral.store.counts import FIRST, FORMAT, KEY, TOTALS, CountStore, get_totals_path, open_finished
-from dspectral.store.location import Location, StoreError, redact_urls
+from dspectral.store.location import METADATA, Location, StoreError, redact_urls
 from dspectral.store.lock import hold_write_lock, unlock
 from dspectral.store.vocabulary import get_vocabulary_path
 from dspectral.text.tokenizers import is_record, wrap_tokenizer_names
@@ -125,19 +124,11 @@ def open_writer(
     manifest = to_json({"format": FORMAT, **redact_urls(provenance)})
     check = partial(_check_target, location, manifest, replaces=append or overwrite, append=append, reuse=reuse)
     check()  # before anything is written
-    try:
-        with hold_write_lock(location):
-            # Checked again: another writer may have finished the store before the lock was acquired.
-            finished = check()
-            writer = _create_or_resume(location, finished, manifest, n_columns, append=append, overwrite=overwrite)
-            yield writer if content is None else writer.match_content(content)
-    except PermissionError as error:
-        if not str(error.filename).startswith(location.url):
-            raise
-        raise StoreError(
-            f"no permission to write {error.filename} ({error.strerror}): the user who started the build at "
-            f"{location.url} must finish or remove it"
-        ) from error
+    with hold_write_lock(location):
+        # Checked again: another writer may have finished the store before the lock was acquired.
+        finished = check()
+        writer = _create_or_resume(location, finished, manifest, n_columns, append=append, overwrite=overwrite)
+        yield writer if content is None else writer.match_content(content)
 
 
 def _find_finished(location: Location) -> CountStore | Corpus | None:
@@ -229,7 +220,6 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
     for key in SETTINGS:
         given, stored = to_json(provenance.get(key)), to_json(store.provenance.get(key))
         if given != stored:
-            given, stored = _describe_difference(given, stored)
             raise StoreError(
                 f"append with {key} {given} must use {stored}, the setting of store {url}: repeat the call with it"
             )
@@ -251,20 +241,8 @@ def to_json(value: "JSON | tuple[Any, ...]") -> Any:
     return [to_json(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def _describe_difference(given: JSON, stored: JSON) -> tuple[Any, Any]:
-    """Return the different fields of two settings as text; the values themselves if they are not dicts."""
-    if not (isinstance(given, dict) and isinstance(stored, dict)):
-        return given, stored
-    names = [name for name in {**stored, **given} if given.get(name) != stored.get(name)]
-    given_text, other = (
-        ", ".join(f"{name} = {provenance.get(name)!r}" for name in names) for provenance in (given, stored)
-    )
-    return given_text, other
-
-
 def finish_store(writer: StoreWriter, blocks: list[BlockInfo]) -> CountStore:
     """Add the column sums of all blocks and write the root, which makes the store complete."""
-    store = writer.location.open(read_only=False)
     new_blocks = [block for block in blocks if block.n_rows]
     # Added in the order of the rows, so that float64 sums are bit-identical under every scheduler.
     digests = []
@@ -274,14 +252,14 @@ def finish_store(writer: StoreWriter, blocks: list[BlockInfo]) -> CountStore:
             total += read_array(writer.location, f"{get_totals_path(writer.generation - 1)}/{part}")
         for block in new_blocks:
             total += read_array(writer.location, f"{block.name}/{part}")
-        write_array(store, f"{get_totals_path(writer.generation)}/{part}", total)
+        write_array(writer.location, f"{get_totals_path(writer.generation)}/{part}", total)
         digests.append(compute_digest(total))
     all_blocks = (*writer.existing_blocks, *new_blocks)
     head = {
         "format": FORMAT,
         "generation": writer.generation,
         "n_columns": writer.n_columns,
-        "blocks": [block.as_list() for block in all_blocks],
+        "blocks": all_blocks,
         "provenance": to_json(writer.provenance),
         "totals": digests,
     }

@@ -37,18 +37,13 @@ def test_a_block_is_read_as_it_was_written(tmp_path):
 
 
 def test_the_mark_is_the_last_write_and_one_alone(tmp_path, monkeypatch):
-    written, original, of_arrays = [], LocalFiles.set, LocalFiles.write_files
+    written, original = [], LocalFiles.set
 
     async def spy(self, key, value):
         written.append(key)
         await original(self, key, value)
 
-    def spy_on_arrays(self, files):
-        written.extend(files)
-        of_arrays(self, files)
-
     monkeypatch.setattr(LocalFiles, "set", spy)
-    monkeypatch.setattr(LocalFiles, "write_files", spy_on_arrays)
     write_block(Location(str(tmp_path)), "a", ROWS)
     assert len(written) == 11
     assert written[-1] == "a/zarr.json"

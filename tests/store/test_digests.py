@@ -12,7 +12,7 @@ from scipy import sparse
 from dspectral import build_corpus, open_corpus, open_store, write_counts
 from dspectral.decomposition.estimators import TruncatedSVD
 from dspectral.store import CountStore, StoreError
-from dspectral.store.arrays import CONTENT_HASH, add_content_hash, compute_digest
+from dspectral.store.arrays import CONTENT_HASH, compute_digest
 from workflows import sketch_scaling
 
 CHECK = CountStore.check
@@ -35,15 +35,6 @@ def edit(store, path, change):
     array[...] = change(values)
 
 
-def edit_root(store, key="dspectral", *, reseal=True, **changes):
-    """Change entries of a root, sealed anew or with the old seal."""
-    root = zarr.open_group(store.location.url, mode="a")
-    head = {**root.attrs[key], **changes}
-    root.attrs[key] = (
-        add_content_hash({name: value for name, value in head.items() if name != CONTENT_HASH}) if reseal else head
-    )
-
-
 def name(store, i, part):
     return f"{store.location.url}/{store.blocks[i].name}/{part}"
 
@@ -55,13 +46,6 @@ def test_blocks_that_changed_places_are_refused(store, tmp_path):
         shutil.move(tmp_path / "aside", name(store, 1, part))
     with pytest.raises(StoreError, match=r"block blocks/0000-00000[01]: its content"):
         store.counts.compute()
-
-
-@pytest.mark.parametrize("n_columns", [3, -1, 20.0, 2**70, True, None], ids=repr)
-def test_columns_of_a_root_that_are_not_those_of_its_blocks_are_refused(store, n_columns):
-    edit_root(store, n_columns=n_columns)
-    with pytest.raises(StoreError, match=rf"{n_columns}.* 20;"):
-        open_store(store.location.url)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +63,8 @@ def test_a_root_that_was_edited_or_is_of_another_format_does_not_open(store, cha
     ((key, value),) = change.items()
     if callable(value):
         value = value(zarr.open_group(store.location.url).attrs["dspectral"][key])
-    edit_root(store, reseal=False, **{key: value})
+    root = zarr.open_group(store.location.url, mode="a")
+    root.attrs["dspectral"] = {**root.attrs["dspectral"], key: value}
     with pytest.raises(StoreError, match=re.escape(store.location.url)):
         open_store(store.location.url)
 
@@ -101,7 +86,7 @@ def test_sums_and_labels_that_were_edited_are_refused(store, path, read, said):
 
 def test_a_mark_that_was_edited_is_held_against_the_root(store):
     group = zarr.open_group(store.location.url, path=store.blocks[2].name, mode="a")
-    group.attrs["energy"] = 1.0
+    group.attrs["block"] = [0, *group.attrs["block"][1:]]
     with pytest.raises(StoreError, match=r"mark.*root"):
         store.check()
 
@@ -110,23 +95,6 @@ def test_the_same_bytes_of_another_type_or_cut_otherwise_have_another_digest():
     ones = np.ones(4, dtype=np.int64)
     others = [(ones.view(np.uint64),), (ones.view(np.int32),), (ones.reshape(2, 2),), (ones[:1], ones[1:])]
     assert len({compute_digest(ones), *(compute_digest(*arrays) for arrays in others)}) == 1 + len(others)
-
-
-@pytest.mark.parametrize(
-    ("part", "at", "value", "said"),
-    [("indices", 5, 20, "column 20"), ("indices", 5, -1, "column -1"), ("indptr", 3, 99, "pointers")],
-)
-def test_indices_that_point_outside_are_refused_where_no_digest_tells(store, part, at, value, said):
-    edit(
-        store,
-        f"{store.blocks[0].name}/{part}",
-        lambda values: np.where(np.arange(len(values)) == at, value, values),
-    )
-    first, *others = zarr.open_group(store.location.url).attrs["dspectral"]["blocks"]
-    arrays = [zarr.open_array(f"{store.location.url}/{first[0]}/{name}")[...] for name in ("data", "indices", "indptr")]
-    edit_root(store, blocks=[[*first[:9], compute_digest(*arrays), first[10]], *others])
-    with pytest.raises(StoreError, match=f"block blocks/0000-000000: .*{said}"):
-        TruncatedSVD(2).fit(open_store(store.location.url))
 
 
 def test_a_matrix_in_memory_with_a_bad_index_is_refused():
@@ -143,15 +111,6 @@ def test_a_corpus_is_checked_as_a_store_is(tmp_path):
     edit(corpus, f"{corpus.blocks[0].name}/ids", lambda ids: ids[::-1])
     with pytest.raises(StoreError, match=f"{corpus.blocks[0].name}: .*content"):
         open_corpus(corpus.location.url).check()
-    edit(corpus, f"{corpus.blocks[0].name}/ids", lambda ids: ids + 100)
-    head = zarr.open_group(corpus.location.url).attrs["dspectral-corpus"]
-    ids, offsets = (
-        zarr.open_array(f"{corpus.location.url}/{corpus.blocks[0].name}/{part}")[...] for part in ("ids", "offsets")
-    )
-    edit_root(corpus, "dspectral-corpus", blocks=[[*head["blocks"][0][:4], compute_digest(ids, offsets)]])
-    older = open_corpus(corpus.location.url)
-    with pytest.raises(StoreError, match="4 types"):
-        older.sentences.read(older.blocks[0])
     edit(corpus, "vocabulary/counts", lambda counts: counts[::-1])
     with pytest.raises(StoreError, match=rf"{re.escape(corpus.location.url)}.*vocabulary"):
         _ = open_corpus(corpus.location.url).words

@@ -13,7 +13,6 @@ import pytest
 
 from dspectral import SketchedPCA, build_corpus, save, write_counts, write_word2vec
 from dspectral.datasets import low_rank_counts
-from dspectral.store import StoreError, location
 
 
 @contextmanager
@@ -46,12 +45,3 @@ def test_a_file_for_which_there_is_no_room_is_named(name, tmp_path):
     with short_files(), pytest.raises(OSError, match=f"{full}.*{at}"):
         WRITERS[name](at)
     WRITERS[name](at)
-
-
-def test_a_build_of_another_user_is_one_sentence(tmp_path, monkeypatch):
-    def refuse(file, *_content):
-        raise PermissionError(errno.EACCES, "Permission denied", str(file))
-
-    monkeypatch.setattr(location, "_replace", refuse)
-    with pytest.raises(StoreError, match=r"zarr.json.*Permission denied"):
-        write_counts(np.eye(3), str(tmp_path / "s"))

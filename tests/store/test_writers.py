@@ -82,22 +82,6 @@ def test_of_many_writers_at_the_same_time_one_at_a_time_is_at_work(where):
     assert max(most) == 1
 
 
-def test_one_that_ends_leaves_the_lock_of_the_next(tmp_path, monkeypatch):
-    where, release = Location.from_url(str(tmp_path)), lock.FileLock.release
-
-    def late(of_first):
-        monkeypatch.undo()
-        with hold_write_lock(where):  # its name is free, and it is held still
-            release(of_first)
-            with pytest.raises(StoreError, match=re.escape(str(tmp_path))), hold_write_lock(where):
-                pass
-
-    monkeypatch.setattr(lock.FileLock, "release", late)
-    with hold_write_lock(where):
-        pass
-    assert where.list_names() == []
-
-
 def test_a_killed_writer_of_a_folder_holds_nobody_up(tmp_path):
     url = str(tmp_path / "store")
     with subprocess.Popen([sys.executable, "-c", WRITING, url], stdout=subprocess.PIPE, text=True) as child:

@@ -44,15 +44,18 @@ PLACES = {
 @pytest.mark.parametrize("kind", PLACES)
 def test_no_key_leads_out_of_a_store(tmp_path, kind, key):
     place = PLACES[kind](tmp_path)
-    store = place.open(read_only=kind == "cache")
     for use in (
-        lambda: store.read_files(key),
-        lambda: store.write_files({key: b"x"}),
-        lambda: store.has_key(f"{key}/zarr.json"),
+        lambda: place.read_files(key),
+        lambda: place.write_file(key, b"x"),
+        lambda: place.has_file(f"{key}/zarr.json"),
         lambda: place.list_names(key),
-        lambda: place.path(key),
+        lambda: place.read_attributes(key),
+        lambda: place.write_attributes(key, {}),
+        lambda: place.remove(key),
+        lambda: read_array(place, key),
+        lambda: write_array(place, key, np.arange(3)),
     ):
-        with pytest.raises(ValueError, match=r"out of|outside|read-only|null byte"):
+        with pytest.raises(ValueError, match="outside"):
             use()
     assert list(tmp_path.rglob("evil")) == []
 
@@ -60,16 +63,15 @@ def test_no_key_leads_out_of_a_store(tmp_path, kind, key):
 @pytest.mark.parametrize("kind", ["folder", "file"])
 def test_a_link_within_a_store_leads_nowhere_else(tmp_path, kind):
     place = PLACES[kind](tmp_path)
-    write_array(Location.from_url(f"{tmp_path}/other").open(read_only=False), "blocks/data", np.arange(3))
-    write_array(Location.from_url(f"{tmp_path}/store").open(read_only=False), "mine/data", np.arange(3))
+    write_array(Location.from_url(f"{tmp_path}/other"), "blocks/data", np.arange(3))
+    write_array(Location.from_url(f"{tmp_path}/store"), "mine/data", np.arange(3))
     folder = tmp_path / "store"
     (folder / "blocks").symlink_to(tmp_path / "other" / "blocks")
     (folder / "within").symlink_to(folder / "mine")
-    store = place.open(read_only=False)
     for use in (
         lambda: read_array(place, "blocks/data"),
-        lambda: write_array(store, "blocks/more", np.arange(3)),
-        lambda: store.read_files("blocks/data/c/0"),
+        lambda: write_array(place, "blocks/more", np.arange(3)),
+        lambda: place.read_files("blocks/data/c/0"),
         lambda: place.list_names("blocks"),
         lambda: place.remove("blocks/data"),
     ):

@@ -164,9 +164,8 @@ def _build(writer: StoreWriter, text: TextInput, cut: "partial[Tokens]", min_cou
 
     def write(name: str, documents: Documents, *, is_last: bool) -> SentenceBlock:
         ids, offsets = look_up_words(cut(documents), get_term_index(location, path, call))
-        store = location.open(read_only=False)
-        write_array(store, f"{name}/ids", ids)
-        write_array(store, f"{name}/offsets", offsets)
+        write_array(location, f"{name}/ids", ids)
+        write_array(location, f"{name}/offsets", offsets)
         block = SentenceBlock(name, len(offsets) - 1, len(ids), is_last, compute_digest(ids, offsets))
         location.write_attributes(name, {key: value for key, value in block._asdict().items() if key != "name"})
         return block

@@ -70,13 +70,12 @@ def count_terms(
         path = f"{scratch}/{number:06d}"
         if marker := location.read_attributes(path):
             return list(marker["n_documents"])
-        store = location.open(read_only=False)
         n_documents: list[int] = []
         for block_number, documents in enumerate(read(file_range)):
             trim_malloc()
             # The hash of a term selects its partition, so each partition can be merged separately.
             for partition, terms in enumerate(make_table(documents).partition(n_partitions)):
-                write_array(store, f"{path}/{block_number}/{partition}", pack_terms(terms))
+                write_array(location, f"{path}/{block_number}/{partition}", pack_terms(terms))
             n_documents.append(documents.n_documents)
         location.write_attributes(path, {"n_documents": n_documents})
         return n_documents
