@@ -35,11 +35,6 @@ class Columns(NamedTuple):
     names: "NDArray[np.object_] | None" = None
     hashing: HashingSettings | None = None
 
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return len(self.names) if self.hashing is None else self.hashing.n_features  # type: ignore[arg-type]
-
 
 def columns_from_names(kind: str, names: Any) -> Columns:
     """Return the identity of columns with names."""

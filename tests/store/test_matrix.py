@@ -161,19 +161,6 @@ def test_what_is_no_store_is_not_written_into(tmp_path):
         write_counts(ROWS, str(path))
 
 
-def test_appended_rows_come_behind_and_old_readers_keep_theirs(url):
-    old = write_counts(ROWS[:25], url, block_rows=10)
-    lazy = old.counts
-    new = write_counts(ROWS[25:50], url, block_rows=20, append=True)
-    newest = write_counts(ROWS[50:], url, append=True)
-    assert np.array_equal(lazy.compute().toarray(), ROWS[:25].toarray())
-    for store, n in ((old, 25), (new, 50), (newest, 60)):
-        assert store.shape == (n, 40)
-        assert store.energy == (ROWS[:n].toarray().astype(float) ** 2).sum()
-    assert [made["matrix"]["shape"][0] for made in newest.provenance["appended"]] == [25, 10]
-    assert newest.provenance["matrix"]["shape"] == [25, 40]
-
-
 def test_rows_of_another_width_or_hashing_are_not_appended(url):
     write_counts(ROWS, url, provenance={"hashing": {"n_features": 40}})
     before = contents(url)

@@ -1,18 +1,13 @@
 """Writes that fail, and power cuts, at each operation on files: after the same call again all bytes are those without.
 
-``python -m tests.store.test_power_cuts 100`` tries the first 100 operations of each writer and prints a table. A power
-cut leaves what was flushed: a file that was written since, or renamed before, is empty.
+A power cut leaves what was flushed: a file that was written since, or renamed before, is empty.
 """
-
-# ruff: noqa: T201
 
 import builtins
 import errno
 import io
 import os
 import shutil
-import sys
-import tempfile
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -180,20 +175,6 @@ def tried(writer, folder, fault=None, at=-1):
     return end, read(folder), disk.n
 
 
-def main(most, *names):
-    """Try the first operations of each writer, and print a table."""
-    print("| writer | operations | fault | tried | error | cut | went on | wrong after the same call |\n|" + "---|" * 8)
-    with tempfile.TemporaryDirectory() as folder:
-        for writer in names or WRITERS:
-            _, expected, n = tried(writer, f"{folder}/a")
-            for fault in FAULTS:
-                ends = [tried(writer, f"{folder}/a", fault, at) for at in range(min(n, int(most)))]
-                wrong = [f"{at}: {found!s:.300}" for at, (_, found, _) in enumerate(ends) if found != expected]
-                counted = [sum(end == word for end, _, _ in ends) for word in ("error", "cut", "went on")]
-                print("|", " | ".join(map(str, [writer, n, fault, len(ends), *counted, len(wrong)])), "|")
-                print(*wrong, sep="\n", end="\n" * bool(wrong), flush=True)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
 def test_same_call_after_a_failure_or_power_cut_gives_the_result(writer, tmp_path):
@@ -202,7 +183,3 @@ def test_same_call_after_a_failure_or_power_cut_gives_the_result(writer, tmp_pat
     for at in np.random.default_rng(list(writer.encode())).choice(max(n - 9, 5), 3).tolist():
         for fault in FAULTS:
             assert tried(writer, f"{tmp_path}/a", fault, at)[1] == expected, (fault, at)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
