@@ -92,14 +92,6 @@ def test_words_are_predicted_from_a_list_and_an_unknown_one_as_a_rare_one():
             brown.predict(wrong)
 
 
-def test_words_of_a_model_that_is_fitted_again_are_those_of_the_new_text():
-    brown = SpectralBrownClustering(2).fit(TOY)
-    brown.predict(["red"])
-    brown.fit([["x", "y", "z"]] * 4)
-    assert "red" not in brown
-    assert brown.predict(["x"])[0] == brown.labels_[brown.words_.index("x")]
-
-
 @pytest.mark.parametrize("make", [lambda: SpectralBrownClustering(2), lambda: AnchorHMM(2, spelling=0.0, min_count=4)])
 def test_pairs_beyond_the_limit_are_refused_with_the_bytes_needed(make):
     sentences = [["a", "x", "b", "y"], ["b", "x", "a", "y"]] * 3

@@ -103,15 +103,6 @@ def test_a_refinement_hmm_is_a_classifier_of_tokens():
         model.score(WORDS)
 
 
-@pytest.mark.parametrize(
-    ("labels", "dtype"), [([1, 0], "i"), ([True, False], "b"), (["K", "V"], "U"), ([(1, 2), "V"], "O")]
-)
-def test_classes_are_an_array_of_labels_of_any_kind(labels, dtype):
-    model = RefinementHMM(1).fit([["a", "b"]] * 3, [labels] * 3)
-    assert model.classes_.dtype.kind == dtype
-    assert model.classes_.tolist() == model.labels_ == labels
-
-
 def test_a_stream_with_labels_is_scored_and_decoded_block_by_block():
     stream = refinement_sequences(60, block_sequences=25, seed=3)
     model = RefinementHMM(2).fit(stream)

@@ -125,15 +125,6 @@ def test_of_equal_paths_the_one_through_the_first_states_is_taken():
     assert viterbi(Sentences.from_ids([[0, 1, 1, 0], [1]]), even).states.tolist() == [0, 0, 0, 0, 0]
 
 
-def test_sentences_without_tokens_leave_nothing():
-    model, sentences = a_model(0), Sentences.from_ids([[], [1], []])
-    assert len(compute_posteriors(sentences, model).posterior) == len(viterbi(sentences, model).states) == 1
-    assert ExpectedCounts.from_block(sentences, model=model).n_sentences == 1
-    nothing = Sentences.from_ids([])
-    assert ExpectedCounts.from_block(nothing, model=model).log_likelihood == 0.0
-    assert len(viterbi(nothing, model).states) == 0
-
-
 def test_states_without_counts_are_followed_by_everything_alike():
     zero = HiddenMarkov(np.zeros(2), np.zeros((2, 2)), np.zeros((4, 2)), np.zeros(2))
     model = m_step(zero)
@@ -154,12 +145,6 @@ def test_ids_out_of_range_are_named(bad):
     ):
         with pytest.raises(ValueError, match=f"token 1.*{bad}"):
             function(sentences, a_model(0))
-
-
-def test_labels_out_of_range_are_named():
-    labelled = LabeledSentences(*(np.array(a, dtype=np.int32) for a in ([0, 1], [0, 2])), np.array([0, 2]))
-    with pytest.raises(ValueError, match=r"token 1.*label 2"):
-        ExpectedCounts.from_block(labelled, model=a_model(0), bounds=np.array([0, 1, 3]))
 
 
 def test_models_of_wrong_shape_or_sign_are_refused():

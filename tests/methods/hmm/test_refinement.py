@@ -90,13 +90,6 @@ def test_sequences_of_length_one_and_unseen_tokens_are_decoded(data):
     assert short.n_refinements_.tolist() == [1, 1]
 
 
-def test_a_label_seen_once_has_one_refinement(data):
-    X, y = [*data[0], [99]], [*data[1], ["once"]]
-    model = RefinementHMM(2).fit(X, y)
-    assert model.n_refinements_.tolist() == [2, 2, 2, 1]
-    assert model.predict([[99]]) == [["once"]]
-
-
 def test_label_has_at_most_as_many_refinements_as_types():
     rng = np.random.default_rng(0)
     X = [rng.integers(2, size=9).tolist() for _ in range(50)]

@@ -4,9 +4,6 @@ import dask.array as da
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn import config_context
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from dspectral import HybridLSI, TruncatedSVD, VocabularySettings, build_store, term_similarity
 from dspectral.methods.lsi import hybrid as module
@@ -171,17 +168,6 @@ def test_similarity_for_other_terms_than_the_vocabulary_is_refused(tmp_path):
         HybridLSI(1, beta=0.5).fit(store, term_similarity=term_similarity(words, words, vectors))
     with pytest.raises(ValueError, match="4 terms"):
         term_similarity(store.vocabulary.terms, ["rot"], vectors[:1])
-
-
-def test_similarities_reach_it_through_pipelines_by_name_and_by_routing():
-    expected = HybridLSI(K, beta=0.3).fit(ROWS, term_similarity=TERMS).transform(ROWS)
-    plain = make_pipeline(HybridLSI(K, beta=0.3), StandardScaler(with_mean=False, with_std=False))
-    actual = plain.fit_transform(ROWS, hybridlsi__term_similarity=TERMS)
-    np.testing.assert_array_equal(actual, expected)
-    with config_context(enable_metadata_routing=True):
-        hybrid = HybridLSI(K, beta=0.3).set_fit_request(term_similarity=True)
-        routed = make_pipeline(hybrid, StandardScaler(with_mean=False, with_std=False))
-        np.testing.assert_array_equal(routed.fit_transform(ROWS, term_similarity=TERMS), expected)
 
 
 @pytest.mark.parametrize("solver", ["gram", "krylov"])

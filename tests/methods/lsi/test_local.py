@@ -8,7 +8,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import cross_val_score
 from sklearn.svm import LinearSVC
 
 from dspectral import LocalLSI, LocalRecipe, write_counts
@@ -181,15 +180,6 @@ def test_a_class_that_none_or_all_are_in_has_a_constant_score(method, lazily):
     np.testing.assert_allclose(scores[:, :3], LocalLSI(2, method=method).fit(ROWS, SEVERAL).decision_function(ROWS))
 
 
-def test_folds_without_a_class_or_with_one_document_are_used():
-    labels = np.array(["common"] * 44 + ["other"] * 44 + ["rare"] * 2)
-    with pytest.warns(UserWarning, match="least populated class"):
-        scores = cross_val_score(LocalLSI(2, **PLAIN), ROWS, labels, cv=4, error_score="raise")
-    assert np.isfinite(scores).all()
-    one = LocalLSI(2, **PLAIN).fit(ROWS[:89], labels[:89])
-    assert [len(axes) for axes in one.components_] == [2, 2, 1]
-
-
 def test_defaults_weight_documents_and_limit_components():
     local = LocalLSI().fit(ROWS, CLASSES)
     assert local.relevancy_ is not None
@@ -198,13 +188,6 @@ def test_defaults_weight_documents_and_limit_components():
     assert {len(axes) for axes in few.components_} == {9}
     pairs = LocalLSI(method="rds").fit(ROWS[:4], [0, 0, 1, 1])
     assert {len(axes) for axes in pairs.components_} == {2}
-
-
-def test_too_few_directions_are_a_warning_and_spaces_have_what_there_is():
-    rows = np.tile([[1.0, 2.0, 0.0]], (6, 1))
-    with pytest.warns(UserWarning, match=r"n_components=2.*1"):
-        local = LocalLSI(2, **PLAIN).fit(rows, [0, 0, 0, 1, 1, 1])
-    assert local.transform(rows).shape == (6, 2)
 
 
 def test_predictions_are_dense_like_the_indicator_with_its_names():

@@ -1,9 +1,7 @@
 """Probabilities of one label or few, which are no shares of a row."""
 
-import dask.array as da
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, f1_score, roc_auc_score
 
@@ -37,16 +35,6 @@ def test_each_of_few_labels_has_a_probability_of_its_own(n_labels):
     assert f1_score(truth, model.predict(new), average="micro") > f1_score(truth, actual > 0.5, average="micro")
 
 
-def test_few_labels_are_the_same_in_memory_and_lazily():
-    X, y, new, _ = documents(2)
-    model = MomentMultiLabelClassifier().fit(X, y)
-    lazy = da.from_array(new, chunks=(100, -1))
-    np.testing.assert_allclose(model.predict_proba(lazy).compute(), model.predict_proba(new), atol=1e-6)
-    assert (model.predict(lazy).compute() != sparse.csr_array(model.predict(new))).nnz == 0
-    best = model.top_labels(new, 1)
-    np.testing.assert_allclose(best.data, model.predict_proba(new).max(axis=1))
-
-
 def test_classes_that_exclude_each_other_are_predicted_one_a_document():
     X, y, new, truth = documents(3, rate=0.6)
     y, truth = (np.eye(3, dtype=int)[(one * [3, 2, 1]).argmax(axis=1)] for one in (y, truth))
@@ -54,13 +42,6 @@ def test_classes_that_exclude_each_other_are_predicted_one_a_document():
     assert model.labels_each_ == 1
     assert (model.predict(new).sum(axis=1) == 1).all()
     assert model.score(new, truth) > 0.5
-
-
-def test_more_labels_have_shares_of_a_row():
-    X, y, new, _ = documents(MAX_CALIBRATED_LABELS + 1)
-    model = MomentMultiLabelClassifier().fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(new).sum(axis=1), 1, rtol=1e-5)
-    assert model.label_scales_ is None
 
 
 @pytest.mark.parametrize("constant", [0, 1])

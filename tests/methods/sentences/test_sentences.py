@@ -188,19 +188,6 @@ def test_of_several_choices_the_first_of_highest_accuracy_is_taken():
     assert actual == (choices[int(np.argmax(alone))], max(alone))
 
 
-@pytest.mark.parametrize(
-    ("texts", "labels", "plus", "match"),
-    [
-        (["a b", "c d"], ["x", "x"], False, "one intent"),
-        (["a b", "c d"], ["x"], False, "2 sentences.*1 labels"),
-        (["a b", "c d"], ["x", "y"], True, "plus=True"),
-    ],
-)
-def test_bad_labels_are_refused(texts, labels, plus, match):
-    with pytest.raises(ValueError, match=match):
-        IntentClassifier(plus=plus).fit(texts, labels)
-
-
 @pytest.mark.parametrize("n", [10, 50, 7000])
 def test_folds_hold_out_every_kind_of_row_once_and_never_train_on_it(n):
     y = np.arange(n) % 7

@@ -101,13 +101,6 @@ def test_pieces_of_any_size_give_the_same_roots_of_texts_and_arrays(cut, most):
     assert (actual[empty] == 0).all()
 
 
-def test_a_number_that_is_not_finite_is_named():
-    block = np.ones((3, 4 * D))
-    block[2, 4] = np.nan
-    with pytest.raises(ValueError, match=r"sentence 2, position 1, dimension 1.*nan"):
-        level_moments(block, trees=Trees(4, 2, D), axes=())
-
-
 @pytest.mark.parametrize(("wrong", "named"), [(7, 7), (-1, -1)])
 def test_a_word_type_out_of_range_is_named(wrong, named):
     block = Sentences.from_ids([[0], [1, wrong]])

@@ -199,14 +199,6 @@ def test_stop_words_are_left_out_of_texts_and_stores(stop_words, kind):
         rows.location.try_remove("")
 
 
-@pytest.mark.parametrize("stop_words", ["english", None, ("the",), {"the"}, frozenset(["the", "and"])])
-def test_stop_words_are_saved_with_the_model(stop_words, tmp_path):
-    model = Topics(3, max_df=1.0, stop_words=stop_words).fit(PROSE)
-    dspectral.save(model, str(tmp_path / "model"))
-    loaded = dspectral.load(str(tmp_path / "model"))
-    assert (loaded.stop_words, loaded.words_) == (stop_words, model.words_)
-
-
 def test_stop_words_that_cannot_be_left_out_are_refused():
     counts, _ = planted(60)
     with pytest.raises(ValueError, match=r"stop_words.*w0x0.*terms"):
@@ -227,13 +219,6 @@ def test_texts_without_known_words_are_typical_of_nothing():
     for topic in Topics(2, min_df=2, max_df=1.0).fit(texts).top_documents(5):
         assert len(topic) == 2
         assert all(one.cosine > 0.9 and one.text in ("oak elm", "tin zinc") for one in topic)
-
-
-@pytest.mark.parametrize("kind", [float, np.float32, np.float16, np.float64])
-def test_a_share_is_a_share_in_every_type(kind):
-    texts = ["oak elm", "oak ash", "oak fir", "elm ash"]
-    model = Topics(2, min_df=kind(0.5), max_df=kind(0.5)).fit(texts)
-    assert sorted(model.words_) == ["ash", "elm"]
 
 
 def test_rare_name_does_not_precede_the_words_of_the_topic():
