@@ -36,7 +36,7 @@ def same(a, b):
 @pytest.mark.parametrize("lazily", [False, True])
 @pytest.mark.parametrize("name", FITTED)
 @pytest.mark.filterwarnings("ignore")
-def test_a_kept_fit_is_the_fit_without_and_is_not_made_twice(name, lazily, tmp_path):
+def test_fit_with_checkpoints_equals_the_fit_without(name, lazily, tmp_path):
     X, y = CASES[name].data()
     if lazily:
         if not sparse.issparse(X):

@@ -73,12 +73,12 @@ SEVEN = [sized([BLOCK_BYTES // 3] * 7)]
         ([sized([10] * 6), da.ones((6, 1), chunks=1)], 60, None, [1] * 6),  # one says nothing
     ],
 )
-def test_runs_have_no_more_bytes_than_the_target_and_the_configuration_say(streams, target, setting, lengths):
+def test_block_groups_stay_below_target_and_configured_bytes(streams, target, setting, lengths):
     with dask.config.set({} if setting is None else {"dspectral.joined-bytes": setting}):
         assert [len(span) for span in group_blocks_by_size(streams, target)] == lengths
 
 
-def test_stores_say_what_their_blocks_hold_and_so_do_weighted_rows_but_no_slice(store):
+def test_block_bytes_are_known_for_stores_and_weighted_rows(store):
     first = store.counts.blocks[0].compute()
     assert get_block_nbytes(store.counts)[0] == first.data.nbytes + first.indices.nbytes + first.indptr.nbytes
     assert get_block_nbytes(store.tfidf()) == get_block_nbytes(store.counts)

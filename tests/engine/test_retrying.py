@@ -85,7 +85,7 @@ def test_what_another_attempt_would_meet_again_is_raised_at_once(error):
     assert read.calls == 1
 
 
-def test_pauses_grow_attempts_are_told_and_the_last_error_says_how_often_it_was_tried(pauses):
+def test_retries_pause_longer_and_the_last_error_counts_them(pauses):
     read = Flaky(*(TimeoutError(f"busy\n{i}") for i in range(9)))
     heard = []
     with (
@@ -101,7 +101,7 @@ def test_pauses_grow_attempts_are_told_and_the_last_error_says_how_often_it_was_
 
 
 @pytest.mark.parametrize(("n_retries", "n_calls"), [(0, 1), (2, 3)])
-def test_there_are_as_many_attempts_as_wanted_and_none_after_an_inner_call_gave_up(n_retries, n_calls):
+def test_attempts_are_as_configured_and_none_after_an_inner_failure(n_retries, n_calls):
     read = Flaky(*(TimeoutError() for _ in range(99)))
     with dask.config.set({"dspectral.retries": n_retries}), pytest.raises(TimeoutError):
         retries.retry(lambda: retries.retry(read, description="inner"), description="outer")
@@ -170,7 +170,7 @@ def test_a_block_that_is_wrong_is_read_once(rows, tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_workers_tell_of_what_they_tried_again_and_keep_to_the_number_of_the_client(rows, tmp_path):
+def test_workers_report_retries_and_follow_the_setting_of_the_client(rows, tmp_path):
     flaky = rows.map_blocks(flaky_block, folder=tmp_path, error=OSError("busy"), dtype=float)
     heard = []
     with (

@@ -95,7 +95,7 @@ def test_lines_name_the_fit_its_pass_blocks_and_what_it_came_to():
 
 
 @pytest.mark.parametrize("columns", [60, 80, 140])
-def test_a_terminal_gets_bars_with_rates_and_the_certificate_and_no_line_is_too_wide(monkeypatch, columns):
+def test_terminal_shows_bars_with_rates_within_its_width(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = Terminal()
     with progress(stream=stream):
@@ -260,7 +260,7 @@ def notebook(monkeypatch):
     return shown, shell
 
 
-def test_a_notebook_has_one_display_a_cell_which_is_updated_in_place_and_stays(notebook, capsys):
+def test_notebook_updates_one_display_per_cell_in_place(notebook, capsys):
     shown, shell = notebook
     with progress():
         fit(rows_that(lambda: shown and "<b>TruncatedSVD: pass 1 of 1</b>" in shown[-1][-1]))

@@ -78,7 +78,7 @@ def make_unreadable(where, blocks):
 
 
 @pytest.mark.parametrize(("name", "place"), [("frequent_directions", "disk"), ("krylov", "memory")])
-def test_a_kept_fit_has_the_same_bits_and_its_second_call_reads_no_block(name, place, store, tmp_path):
+def test_second_fit_reads_no_block_and_has_the_same_bits(name, place, store, tmp_path):
     folder = tmp_path / "kept" if place == "disk" else "memory://kept-parts"
     expected = bits(ESTIMATORS[name].fit(store))
     first, passes = fit_and_count(lambda: ESTIMATORS[name].fit(store, checkpoints=folder))
@@ -92,7 +92,7 @@ def test_a_kept_fit_has_the_same_bits_and_its_second_call_reads_no_block(name, p
 
 
 @pytest.mark.parametrize("fan_in", [2, 3])
-def test_rows_that_were_appended_cost_themselves_alone(fan_in, store, tmp_path, everything):
+def test_appended_rows_read_only_new_blocks(fan_in, store, tmp_path, everything):
     for n_appended in (1, 2, 4):  # onto complete and incomplete subtrees
         shutil.copytree(store.location.url, tmp_path / f"grown-{n_appended}")
     with dask.config.set({"dspectral.fan-in": fan_in}):
@@ -115,7 +115,7 @@ def flip(path):
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "exchange"])
-def test_a_damaged_partial_is_made_again_and_said(damage, store, tmp_path, only_whole):
+def test_damaged_checkpoint_is_computed_again_with_a_warning(damage, store, tmp_path, only_whole):
     fit = lambda: ESTIMATORS["krylov"].fit(store, checkpoints=tmp_path / "kept")  # noqa: E731
     expected = bits(fit())
     first, second, *_ = list_checkpoints(tmp_path / "kept")
@@ -132,7 +132,7 @@ def test_a_damaged_partial_is_made_again_and_said(damage, store, tmp_path, only_
     assert bits(fit()) == expected  # it was written once more
 
 
-def test_what_differs_in_anything_that_matters_is_not_found(store, tmp_path, monkeypatch):
+def test_checkpoints_of_other_content_are_not_used(store, tmp_path, monkeypatch):
     def kept(X, estimator):
         return fit_and_count(lambda: estimator.fit(X, checkpoints=tmp_path / "kept"))[1][0][1]
 
@@ -169,7 +169,7 @@ def test_content_that_may_change_is_refused_in_a_sentence(kind, tmp_path):
         summarize(rows, summarize_block=of, checkpoints=tmp_path / "kept")
 
 
-def test_what_cannot_be_written_is_said_and_the_fit_ends_well(store, tmp_path, monkeypatch, only_whole):
+def test_checkpoint_that_cannot_be_written_is_a_warning(store, tmp_path, monkeypatch, only_whole):
     def full(self, path, summary):
         raise OSError(28, "No space left on device")
 
@@ -220,7 +220,7 @@ def test_a_cluster_reads_and_writes_what_is_kept(store, tmp_path, everything):
     assert bits(fit()) == expected
 
 
-def test_forget_removes_partials_and_nothing_else(store, tmp_path):
+def test_clear_checkpoints_removes_nothing_else(store, tmp_path):
     folder = tmp_path / "kept"
     ESTIMATORS["krylov"].fit(store, checkpoints=folder)
     sizes = [path.stat().st_size for path in list_checkpoints(folder)]
