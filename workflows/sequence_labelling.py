@@ -78,10 +78,10 @@ import numpy as np
 import dspectral
 from dspectral import RefinementHMM, RefinementRecipe
 from dspectral.inputs import as_labeled_corpus
-from dspectral.metrics import frame_accuracy, label_error_rate
 
 from ._form.plots import at_integers, from_zero, new_plot
 from ._parts.labeled_documents import not_learned, note_not_learned
+from ._parts.scores import frame_accuracy, label_error_rate
 from ._parts.sequences import Side, Task, recordings, tables
 
 METRICS = ("frame_accuracy", "label_error_rate", "cpu_seconds")

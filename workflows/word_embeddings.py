@@ -108,11 +108,11 @@ from dspectral import (
     read_word2vec,
     write_word2vec,
 )
-from dspectral.metrics import analogy_accuracy, word_similarity
 from dspectral.store import Corpus
 from dspectral.types import FloatArray
 
 from ._form.plots import from_zero, new_bars, new_plot
+from ._parts.scores import analogy_accuracy, word_similarity
 from ._parts.word_lists import WordList, name_of, read_lists
 
 ON_MAP = 120

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.decomposition import TruncatedSVD as ArpackSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics import v_measure_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
@@ -30,18 +31,10 @@ from dspectral import (
 from dspectral.inputs import as_labeled_corpus, pair_with_labels
 from dspectral.methods.lsi import Training, train_linear_svms
 from dspectral.methods.multilabel import MultiLabelRecipe
-from dspectral.metrics import (
-    analogy_accuracy,
-    average_mutual_information,
-    document_auc,
-    frame_accuracy,
-    many_to_one,
-    precision_at,
-    v_measure,
-    word_similarity,
-)
+from dspectral.metrics import average_mutual_information, document_auc, precision_at
 
 from ..._parts.lsi_methods import scored
+from ..._parts.scores import analogy_accuracy, frame_accuracy, many_to_one, word_similarity
 from ..._parts.text_classifiers import LeastSquares, SupportVectors
 from ...pos_induction import states_of
 from ...tmpca_classification import known_words, mean_vector
@@ -85,7 +78,7 @@ def anchors(way: str, settings: Settings, seed: int) -> Any:
 def classes_found(model: Any, part: Part) -> dict[str, float]:
     """Hold the states of tokens against their tags."""
     tags, states = list(chain(*part.y)), np.concatenate(states_of(model, part.X))
-    return {"many_to_one": many_to_one(tags, states), "v_measure": v_measure(tags, states)}
+    return {"many_to_one": many_to_one(tags, states), "v_measure": v_measure_score(tags, states)}
 
 
 def clusters(way: str, settings: Settings, seed: int) -> Any:
