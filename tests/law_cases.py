@@ -27,6 +27,7 @@ from dspectral.methods.multilabel.summaries import (
 )
 from dspectral.methods.tmpca.levels import CollectedNodes, TokenPairCounts, Trees
 from dspectral.methods.topics.rotation import CoordinateSample, TopicAxes, TopicSums
+from dspectral.pp.cells import ColumnSums
 from dspectral.search import Nearest
 from dspectral.store.from_text.texts import PartitionResults
 from dspectral.store.rows import ColumnTotals
@@ -225,6 +226,7 @@ CASES = [
     case(CoordinateSample, (csr, numbers), lambda n: 16 * n, axes=AXES, step=2),
     case(TopicSums, (csr, numbers), lambda n: 16 * (D + 1 + 2 * 3), axes=AXES, n_nearest=3),
     case(TermTable, (texts,), lambda n: 6 * (24 + 8)),
+    case(ColumnSums, (csr, numbers), lambda n: 3 * (8 + 16 * D), n_batches=3, batches=np.arange(1000) % 3),
     case(Nearest, (features, numbers), lambda n: 2 * 4 * (4 + 8 + 4), queries=np.eye(K, dtype=np.float32)[:2], n=4),
     # These two keep what they are given, one after the other: the caller bounds how many rows that are.
     case(

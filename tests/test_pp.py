@@ -156,7 +156,7 @@ def test_store_becomes_an_anndata_with_its_components(tmp_path):
 
 
 def test_many_variables_take_several_passes(monkeypatch):
-    monkeypatch.setattr("dspectral.pp.GRAM_COLUMNS", 30)
+    monkeypatch.setattr("dspectral.pp.components.GRAM_COLUMNS", 30)
     monkeypatch.setattr("dspectral.decomposition.spectrum.GRAM_COLUMNS", 30)
     adata = anndata.AnnData(lazily(sparse.csr_matrix))
     pp.pca(adata, 5)
@@ -230,7 +230,7 @@ def test_return_info_returns_components_and_variances():
 
 
 def test_rng_has_every_form_of_a_seed(monkeypatch):
-    monkeypatch.setattr("dspectral.pp.GRAM_COLUMNS", 30)
+    monkeypatch.setattr("dspectral.pp.components.GRAM_COLUMNS", 30)
     monkeypatch.setattr("dspectral.decomposition.spectrum.GRAM_COLUMNS", 30)
     X = lazily(sparse.csr_matrix)
     seeds = (7, np.int64(7), np.random.default_rng(7), np.random.SeedSequence(7))
@@ -290,14 +290,14 @@ def test_raw_is_a_layer_if_it_has_the_variables(kind, tmp_path, monkeypatch):
         check(adata if data is adata else read(path), mask=CHOSEN, factor=3)
     few = adata[:, :25].copy()
     path = write(few, tmp_path / f"few.{kind}")
-    monkeypatch.setattr("dspectral.pp.SketchedPCA.fit", None)  # all is refused before a fit
+    monkeypatch.setattr("dspectral.pp.components.SketchedPCA.fit", None)  # all is refused before a fit
     for data in (few, path):
         with pytest.raises(ValueError, match=r"'raw'.*\(90, 40\).* 25 variables"):
             pp.pca(data, 3, layer="raw")
 
 
 def test_files_that_are_not_writable_fail_before_the_fit(tmp_path, monkeypatch):
-    monkeypatch.setattr("dspectral.pp.SketchedPCA.fit", None)
+    monkeypatch.setattr("dspectral.pp.components.SketchedPCA.fit", None)
     path = tmp_path / "cells.h5ad"
     made().write_h5ad(path)
     with h5py.File(path, "r"), pytest.raises(StoreError, match=r"cells\.h5ad"):
@@ -322,3 +322,115 @@ def test_view_takes_results_as_a_copy_and_leaves_its_parent():
     assert "pca" not in adata.uns
     np.testing.assert_array_equal(view.obsm["X_pca"], pp.pca(ROWS[10:80], 3, mask_var=CHOSEN))
     assert view.uns["dspectral"]["pca"]["n_passes"] == 1
+
+
+def scaled(X, *, zero_center, max_value):
+    """The dense scaled matrix, by plain NumPy."""
+    std = X.std(axis=0, ddof=1)
+    shift = X.mean(axis=0) if zero_center else 0.0
+    values = (X - shift) / np.where(std == 0, 1, std)
+    return np.clip(values, -max_value if zero_center else None, max_value)
+
+
+def preprocessed(X, target_sum=50.0, base=2.0):
+    totals = X.sum(axis=1, keepdims=True)
+    return np.log1p(X * target_sum / np.where(totals == 0, target_sum, totals)) / np.log(base)
+
+
+COUNTS = ROWS.toarray().astype(float)
+COUNTS[3], COUNTS[:, 7] = 0, 0  # a cell and a gene of zeros
+
+
+def cells_of(kind, tmp_path):
+    """Raw counts in memory, in a file, backed by a file, or lazy, and how results are read."""
+    X = sparse.csr_matrix(COUNTS.astype(np.float32))
+    if kind in ("sparse", "dense"):
+        adata = anndata.AnnData(X if kind == "sparse" else X.toarray())
+    elif kind == "dask":
+        adata = anndata.AnnData(da.from_array(X, chunks=(31, 40), asarray=False))
+    else:
+        path = write(anndata.AnnData(X), tmp_path / f"cells.{'zarr' if kind == 'zarr' else 'h5ad'}")
+        if kind != "backed":
+            return path, lambda: read(path)
+        adata = anndata.read_h5ad(path, backed="r")
+    return adata, lambda: adata
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense", "dask", "h5ad", "zarr", "backed"])
+@pytest.mark.parametrize("zero_center", [True, False])
+@pytest.mark.parametrize("max_value", [0.1, 2.0, None])  # 0.1 also clips zeros from below
+def test_steps_before_pca_are_those_of_the_dense_matrix(kind, zero_center, max_value, tmp_path):
+    cells, results = cells_of(kind, tmp_path)
+    for _ in range(1 if kind in ("sparse", "dense") else 2):  # recorded steps may be repeated
+        pp.normalize_total(cells, target_sum=50, key_added="size")
+        pp.log1p(cells, base=2)
+        pp.scale(cells, zero_center=zero_center, max_value=max_value)
+    pp.pca(cells, 6)
+    dense = scaled(preprocessed(COUNTS), zero_center=zero_center, max_value=max_value or np.inf)
+    values = np.linalg.svd(dense - dense.mean(axis=0), compute_uv=False)[:6]
+    result = results()
+    np.testing.assert_allclose(result.uns["dspectral"]["pca"]["singular_values"], values, rtol=1e-5)
+    np.testing.assert_allclose(result.obs["size"], COUNTS.sum(axis=1) / 50)
+    np.testing.assert_allclose(result.var["mean"], preprocessed(COUNTS).mean(axis=0), atol=1e-6)
+    X = result.X.compute() if kind == "dask" else result.X[:] if kind == "backed" else result.X
+    unchanged = COUNTS if kind not in ("sparse", "dense") else dense
+    np.testing.assert_allclose(X.toarray() if sparse.issparse(X) else X, unchanged, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dask", "h5ad"])
+def test_pca_scales_without_a_step(kind, tmp_path):
+    cells, results = cells_of(kind, tmp_path)
+    pp.normalize_total(cells, target_sum=50)
+    pp.log1p(cells, base=2)
+    pp.pca(cells, 6, scale=True, max_value=1.5)
+    dense = scaled(preprocessed(COUNTS), zero_center=True, max_value=1.5)
+    values = np.linalg.svd(dense - dense.mean(axis=0), compute_uv=False)[:6]
+    np.testing.assert_allclose(results().uns["dspectral"]["pca"]["singular_values"], values, rtol=1e-5)
+
+
+def test_steps_in_memory_follow_recorded_steps_and_remove_them(tmp_path):
+    path, results = cells_of("h5ad", tmp_path)
+    pp.normalize_total(path, target_sum=50)
+    adata = results()
+    pp.log1p(adata, base=2)
+    np.testing.assert_allclose(adata.X.toarray(), preprocessed(COUNTS), atol=1e-5)
+    pp.pca(adata, 4)
+    np.testing.assert_allclose(adata.obsm["X_pca"], pp.pca(adata.X, 4), atol=1e-6)
+
+
+@pytest.mark.parametrize("target_sum", [None, 30.0])
+def test_normalize_total_leaves_out_highly_expressed_genes(target_sum, tmp_path):
+    share = COUNTS / np.maximum(COUNTS.sum(axis=1, keepdims=True), 1)
+    genes = ~(share > 0.3).any(axis=0)
+    assert 0 < genes.sum() < 40
+    totals = COUNTS[:, genes].sum(axis=1)
+    target = np.median(totals[totals > 0]) if target_sum is None else target_sum
+    expected = COUNTS * np.where(totals == 0, 1, target / np.where(totals == 0, 1, totals))[:, None]
+    for kind in ("sparse", "dense", "zarr"):
+        cells, results = cells_of(kind, tmp_path)
+        pp.normalize_total(cells, target_sum=target_sum, exclude_highly_expressed=True, max_fraction=0.3)
+        if kind != "zarr":
+            X = results().X
+            np.testing.assert_allclose(X.toarray() if kind == "sparse" else X, expected, rtol=1e-6)
+            continue
+        pp.pca(cells, 4)
+        values = np.linalg.svd(expected - expected.mean(axis=0), compute_uv=False)[:4]
+        np.testing.assert_allclose(results().uns["dspectral"]["pca"]["singular_values"], values, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda path: pp.highly_variable_genes(path, subset=True), "subset=True"),
+        (lambda path: pp.highly_variable_genes(path, flavor="mean"), "flavor='mean'"),
+        (lambda path: pp.highly_variable_genes(path, batch_key="lane"), "'lane'.*obs"),
+        (lambda path: pp.highly_variable_genes(made(obs={"b": ["x"] + ["y"] * 89}), batch_key="b"), "'x'.*1 cell"),
+        (lambda path: pp.normalize_total(ROWS), "csr_matrix.*AnnData"),
+        (lambda path: pp.scale(path, max_value=-1), "max_value=-1"),
+        (lambda path: (pp.scale(path), pp.pca(path, 3, zero_center=False)), "zero_center=False"),
+    ],
+)
+def test_steps_refuse_what_does_not_fit(call, named, tmp_path):
+    path, _ = cells_of("h5ad", tmp_path)
+    with pytest.raises((TypeError, ValueError), match=named):
+        call(path)

@@ -190,6 +190,14 @@ def write_to_anndata(target: "AnnData | Location", elements: Mapping[str, Any]) 
         write_into(target.file["/"], elements)
 
 
+def get_obs_column(target: "AnnData | Location", name: str) -> Any:
+    """Return a column of ``obs``; raise ValueError if there is none of this name."""
+    column = read_element(target, f"obs/{name}") if isinstance(target, Location) else target.obs.get(name)
+    if column is None:
+        raise ValueError(f"{name!r} must be a column of obs: add it")
+    return column
+
+
 def get_var_column(target: "AnnData | Location", name: str) -> Any:
     """Return a column of ``var``, or None if there is none of this name."""
     return read_element(target, f"var/{name}") if isinstance(target, Location) else target.var.get(name)

@@ -222,8 +222,11 @@ def write_into(root: object, elements: Mapping[str, Any]) -> None:
     """Write in-memory elements into an open AnnData file."""
     for path, value in elements.items():
         group, _, name = path.rpartition("/")
+        parent = _require_group(root, group)
         with _use_zarr_settings():
-            import_optional("anndata").io.write_elem(_require_group(root, group), name, value)
+            import_optional("anndata").io.write_elem(parent, name, value)
+        if "column-order" in parent.attrs and name not in parent.attrs["column-order"]:
+            parent.attrs["column-order"] = [*parent.attrs["column-order"], name]
 
 
 @contextmanager

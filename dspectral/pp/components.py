@@ -1,7 +1,6 @@
 """Drop-in replacement for ``scanpy.pp.pca``: principal components of AnnData in memory or on disk."""
 
 from operator import itemgetter
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
@@ -18,14 +17,13 @@ from dspectral.io.anndata import (
     write_to_anndata,
 )
 from dspectral.parameters import check_integer, check_option
-from dspectral.store.anndata import AnnDataCounts, open_anndata, open_backed
-from dspectral.store.anndata_files import create_groups, dense_matrix, read_anndata_shape
-from dspectral.store.counts import open_store
+from dspectral.pp.cells import Steps, fit_scaling, open_data, read_steps
+from dspectral.store.anndata_files import create_groups, read_anndata_shape
 from dspectral.store.location import Location, is_local
-from dspectral.store.rows import CountMatrix
-from dspectral.types import check_container, get_anndata_matrix, is_anndata, is_sparse
+from dspectral.types import is_sparse
 
 if TYPE_CHECKING:
+    from os import PathLike
     from types import EllipsisType
 
     from anndata import AnnData
@@ -64,7 +62,7 @@ MIN_WIDTH = 8
 """Smallest number of columns of a product: equal singular values beyond it would be found late."""
 
 
-def pca(
+def pca(  # noqa: PLR0913
     data: "AnnData | RowsLike | str | PathLike[str]",
     n_comps: int | None = None,
     *,
@@ -83,8 +81,12 @@ def pca(
     dtype: "DTypeLike" = "float32",
     key_added: str | None = None,
     copy: bool = False,
+    scale: bool = False,
+    max_value: float | None = None,
 ) -> Any:
     """Compute the principal components of cells, in memory or on disk, and store them where scanpy stores them.
+
+    Steps of :func:`normalize_total`, :func:`log1p` and :func:`scale` that are recorded for cells on disk apply first.
 
     Parameters
     ----------
@@ -122,6 +124,9 @@ def pca(
         Name in ``obsm``, ``varm`` and ``uns``; by default ``"X_pca"``, ``"PCs"`` and ``"pca"``.
     copy : bool, default=False
         Whether results go into a copy of an AnnData object, which is returned.
+    scale, max_value : bool, default=False, and float, optional
+        Whether variables are divided by their standard deviations, after which centered values are clipped to
+        ``max_value``, as by :func:`scale` before. Sparse rows stay sparse, and take one more pass.
 
     Returns
     -------
@@ -172,7 +177,7 @@ def pca(
     if rng is not None and random_state != 0:
         raise TypeError("rng and random_state are both given, but exclude each other: pass rng only")
     seed, dtype = random_state if rng is None else np.random.default_rng(rng), np.dtype(dtype)
-    target, rows, returned = _open_data(data, layer, obsm, copy=bool(copy))
+    target, rows, returned = open_data(data, layer, obsm, copy=bool(copy))
     if svd_solver is not None and not isinstance(target, Location):
         _warn_ignored_solver(svd_solver, rows, centered=bool(zero_center))
     rows = engine.wrap_disk_array(rows)
@@ -181,6 +186,7 @@ def pca(
         mask_var = HIGHLY_VARIABLE if has_default else None
     mask = select_variables(target, mask_var)
     n_vars = _check_shape(target, rows.shape, layer, obsm)
+    rows = _apply_steps(None if obsm else target, layer, rows, bool(scale), max_value, bool(zero_center))
     if mask is not None:
         rows = _select_columns(rows, mask)
     max_comps = min(rows.shape)
@@ -265,35 +271,17 @@ def _warn_ignored_solver(svd_solver: str, X: Any, *, centered: bool) -> None:
         )
 
 
-def _open_data(data: Any, layer: str | None, obsm: str | None, *, copy: bool) -> tuple[Any, Any, Any]:
-    """Return the target of the results (None for a matrix), the rows, and the return value of :func:`pca`."""
-    if isinstance(data, str | PathLike):
-        if copy:
-            raise ValueError(f"copy=True must be False for a file, to which results are written: {data}")
-        location, path = Location.from_url(data, None), None if obsm is None else f"obsm/{obsm}"
-        rows = dense_matrix(location, layer, path=path)
-        if rows is None:
-            rows = open_store(data, layer=layer) if path is None else open_anndata(location, path=path)
-        if isinstance(rows, AnnDataCounts) or not isinstance(rows, CountMatrix):
-            return location, rows, None
-        data = rows  # a store of dspectral, which has no layers
-    if is_anndata(data):
-        if data.isbacked and (copy or data.is_view):
-            raise ValueError(
-                "the AnnData is backed by a file, so results cannot be written to a copy or a view of it: call "
-                "to_memory() first, or pass the whole AnnData without copy"
-            )
-        target = data.copy() if copy else data
-        return target, open_backed(get_anndata_matrix(target, layer, obsm)), target if copy else None
-    if copy or layer is not None or obsm is not None:
-        raise ValueError("layer, obsm and copy require an AnnData, but a matrix or store was given: omit them")
-    if isinstance(data, CountMatrix):
-        adata = data.to_anndata()
-        return adata, data, adata
-    if not (engine.is_lazy(data) or is_sparse(data)):
-        check_container(data)
-        data = np.asanyarray(data)  # a list or a data frame
-    return None, data, None
+def _apply_steps(
+    target: Any, layer: str | None, rows: Any, scale: bool, max_value: float | None, zero_center: bool
+) -> Any:
+    """Return the rows after the recorded steps, and scaled if `scale`, lazily for lazy rows."""
+    steps = read_steps(target, layer)
+    if scale:
+        rows = steps._replace(scaling=None).map_rows(rows)
+        steps = Steps(scaling=fit_scaling(rows, zero_center=zero_center, max_value=max_value))
+    if steps.scaling is not None and steps.scaling.zero_center and not zero_center:
+        raise ValueError("zero_center=False must be True for cells that scale has centered")
+    return steps.map_rows(rows)
 
 
 def _select_columns(rows: Any, mask: NDArray[np.bool_]) -> Any:

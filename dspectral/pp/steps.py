@@ -1,0 +1,230 @@
+"""Normalization, logarithm and scale of cells: applied in memory, recorded for cells on disk."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dspectral import engine
+from dspectral.io.anndata import write_to_anndata
+from dspectral.parameters import check_flag, check_real
+from dspectral.pp.cells import (
+    Scaling,
+    Steps,
+    fit_scaling,
+    is_recorded,
+    map_entries,
+    open_data,
+    read_steps,
+    record_step,
+    set_matrix,
+    sum_cells,
+    sum_columns,
+)
+from dspectral.types import is_sparse
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from anndata import AnnData
+    from numpy.typing import NDArray
+
+    from dspectral.types import Int64s, Rows, RowsLike
+
+
+def normalize_total(
+    adata: "AnnData | str | PathLike[str]",
+    *,
+    target_sum: float | None = None,
+    exclude_highly_expressed: bool = False,
+    max_fraction: float = 0.05,
+    key_added: str | None = None,
+    layer: str | None = None,
+    copy: bool = False,
+) -> Any:
+    """Divide the counts of each cell by their sum, as ``scanpy.pp.normalize_total``.
+
+    Parameters
+    ----------
+    adata : AnnData, or path of an .h5ad or .zarr file
+        Cells. In memory they are changed in place. For a file, a backed or a lazy AnnData the step is recorded.
+    target_sum : float, optional
+        Sum of a cell afterwards; by default the median of the sums above 0, which takes a pass.
+    exclude_highly_expressed : bool, default=False
+        Whether genes with more than ``max_fraction`` of the counts of some cell are left out of the sums.
+    max_fraction : float, default=0.05
+        Share of the counts of a cell above which a gene is left out.
+    key_added : str, optional
+        Column of ``obs`` for the sums, divided by ``target_sum``.
+    layer : str, optional
+        Layer to normalize instead of ``X``.
+    copy : bool, default=False
+        Whether a copy of an AnnData in memory is changed and returned.
+
+    Returns
+    -------
+    None or AnnData
+        The copy, with ``copy=True``.
+
+    Notes
+    -----
+    Recorded steps are in ``uns["dspectral"]["steps"]``; :func:`pca` and :func:`highly_variable_genes` apply them to
+    each block that they read. ``X`` stays as it is. Steps apply in the order normalization, logarithm, scale; recording
+    one again replaces it and removes later ones, so that a script may be repeated.
+
+    Examples
+    --------
+    >>> from anndata import AnnData
+    >>> adata = AnnData(np.array([[1.0, 3.0], [2.0, 0.0]]))
+    >>> normalize_total(adata, target_sum=10)
+    >>> adata.X
+    array([[ 2.5,  7.5],
+           [10. ,  0. ]])
+    """
+    target, rows, returned = _open_cells(adata, layer, copy=copy)
+    genes = None
+    if check_flag("exclude_highly_expressed", exclude_highly_expressed):
+        large = sum_columns(rows, transform=_MarkLarge(check_real("max_fraction", max_fraction)))
+        genes = large.total[0] == 0
+    totals = None
+    if target_sum is None or key_added is not None:
+        lazy = engine.map_rows(rows, _SumCells(genes), n_columns=1, name="cell-totals")
+        totals = np.asarray(engine.collect_rows(lazy))[:, 0]
+    if target_sum is None and totals is not None:
+        target_sum = float(np.median(totals[totals > 0])) if totals.any() else 1.0
+    target_sum = check_real("target_sum", target_sum, at_least=0.0)
+    if is_recorded(target, rows):
+        values = {"target_sum": target_sum, **({} if genes is None else {"genes": genes})}
+        record_step(target, layer, "normalize_total", values)
+    else:
+        set_matrix(target, layer, Steps(target_sum, genes).map_rows(rows))
+    if key_added is not None and totals is not None:
+        write_to_anndata(target, {f"obs/{key_added}": totals / target_sum})
+    return returned
+
+
+def log1p(
+    data: "AnnData | RowsLike | str | PathLike[str]",
+    *,
+    base: float | None = None,
+    copy: bool = False,
+    layer: str | None = None,
+) -> Any:
+    """Take the logarithm of 1 + X, as ``scanpy.pp.log1p``.
+
+    Parameters
+    ----------
+    data : AnnData, path of an .h5ad or .zarr file, or matrix of shape (n_obs, n_vars)
+        Cells, as for :func:`normalize_total`.
+    base : float, optional
+        Base of the logarithm; by default e.
+    copy : bool, default=False
+        Whether a copy of an AnnData in memory is changed and returned.
+    layer : str, optional
+        Layer to transform instead of ``X``.
+
+    Returns
+    -------
+    None, AnnData or matrix
+        The copy, with ``copy=True``. For a matrix its logarithm.
+
+    Examples
+    --------
+    >>> log1p(np.array([[0.0, 1.0, 3.0]]), base=2)
+    array([[0., 1., 2.]])
+    """
+    steps = Steps(log_base=0.0 if base is None else check_real("base", base, at_least=1.0))
+    target, rows, returned = open_data(data, layer, None, copy=copy)
+    if target is None:
+        return steps.map_rows(rows)
+    if is_recorded(target, rows):
+        record_step(target, layer, "log1p", {"base": steps.log_base})
+    else:
+        set_matrix(target, layer, steps.map_rows(read_steps(target, layer, before="log1p").map_rows(rows)))
+        target.uns["log1p"] = {"base": base}
+    return returned
+
+
+def scale(
+    data: "AnnData | str | PathLike[str]",
+    *,
+    zero_center: bool = True,
+    max_value: float | None = None,
+    copy: bool = False,
+    layer: str | None = None,
+) -> Any:
+    """Divide each gene by its standard deviation, after its mean is subtracted, as ``scanpy.pp.scale``.
+
+    Parameters
+    ----------
+    data : AnnData, or path of an .h5ad or .zarr file
+        Cells, as for :func:`normalize_total`. A sparse matrix in memory becomes dense if centered, as in scanpy; for
+        cells on disk zeros stay zeros, because :func:`pca` subtracts the mean of all rows.
+    zero_center : bool, default=True
+        Whether the mean is subtracted.
+    max_value : float, optional
+        Largest absolute value after scaling; larger ones are set to it.
+    copy : bool, default=False
+        Whether a copy of an AnnData in memory is changed and returned.
+    layer : str, optional
+        Layer to scale instead of ``X``.
+
+    Returns
+    -------
+    None or AnnData
+        The copy, with ``copy=True``. Means and deviations are ``var["mean"]`` and ``var["std"]``.
+
+    Notes
+    -----
+    One pass.
+
+    Examples
+    --------
+    >>> from anndata import AnnData
+    >>> adata = AnnData(np.array([[0.0], [2.0], [4.0]]))
+    >>> scale(adata, max_value=0.5)
+    >>> adata.X.ravel(), adata.var["std"].item()
+    (array([-0.5,  0. ,  0.5]), 2.0)
+    """
+    target, rows, returned = _open_cells(data, layer, copy=copy)
+    limit = None if max_value is None else check_real("max_value", max_value, at_least=0.0)
+    rows = read_steps(target, layer, before="scale").map_rows(rows)
+    scaling: Scaling = fit_scaling(rows, zero_center=check_flag("zero_center", zero_center), max_value=limit)
+    if is_recorded(target, rows):
+        record_step(target, layer, "scale", scaling._asdict())
+    else:
+        rows = rows if np.issubdtype(rows.dtype, np.floating) else rows.astype(np.float64)
+        set_matrix(target, layer, scaling.to_dense(rows) if zero_center else Steps(scaling=scaling).map_rows(rows))
+    write_to_anndata(target, {"var/mean": scaling.mean, "var/std": scaling.std})
+    return returned
+
+
+class _SumCells:
+    """Function of a block: the totals of its rows over some genes."""
+
+    def __init__(self, genes: "NDArray[np.bool_] | None") -> None:
+        self.genes = genes
+
+    def __call__(self, rows: "Rows") -> "Rows":
+        return sum_cells(rows, self.genes)
+
+
+class _MarkLarge:
+    """Function of a block: 1 where an entry is above a share of its row's total, else 0."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+
+    def __call__(self, rows: "Rows", _batch: "Int64s") -> "Rows":
+        limits = self.share * sum_cells(rows)[:, 0]
+        if not is_sparse(rows):
+            return np.asarray(rows > limits[:, None], dtype=np.float64)
+        of_entries = np.repeat(limits, np.diff(rows.indptr))
+        return map_entries(rows.astype(np.float64), lambda values, _: values > of_entries)
+
+
+def _open_cells(data: Any, layer: str | None, *, copy: bool) -> tuple[Any, Any, Any]:
+    """Return target, rows and the value to return, of an AnnData or a file of it."""
+    target, rows, returned = open_data(data, layer, None, copy=copy)
+    if target is None or (returned is not None and not copy):
+        raise TypeError(f"data is a {type(data).__name__}, but must be AnnData or its file: use store.to_anndata()")
+    return target, engine.wrap_disk_array(rows), returned

@@ -1,0 +1,88 @@
+"""Our steps before `pp.pca` beside scanpy's in memory: columns of `var`, chosen genes and components."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspectral import pp
+from tests.interop.rows import row
+
+RNG = np.random.default_rng(0)
+COUNTS = RNG.poisson(RNG.gamma(0.3, 1, size=300) * RNG.gamma(2, 0.5, size=(600, 1))).astype(np.float32)
+COUNTS[5], COUNTS[:, 9] = 0, 0  # a cell and a gene of zeros
+
+
+def make_cells(kind, path):
+    """Cells in memory, in a file, backed or lazy, and a function that returns their results."""
+    import anndata
+    from anndata.experimental import read_lazy
+
+    adata = anndata.AnnData(sparse.csr_matrix(COUNTS), obs={"batch": np.array(list("aabbc" * 120))})
+    if kind in ("memory", "dense"):
+        adata.X = adata.X if kind == "memory" else COUNTS.copy()
+        return adata, lambda: adata
+    path = str(path / f"{kind}.{'zarr' if kind == 'zarr' else 'h5ad'}")
+    adata.write_zarr(path) if kind == "zarr" else adata.write_h5ad(path)
+    read = anndata.read_zarr if kind == "zarr" else anndata.read_h5ad
+    if kind in ("h5ad", "zarr"):
+        return path, lambda: read(path)
+    opened = read_lazy(path) if kind == "lazy" else anndata.read_h5ad(path, backed="r")
+    return opened, lambda: opened
+
+
+def run_steps(steps, cells, flavor, options):
+    if flavor.startswith("seurat_v3"):
+        steps.highly_variable_genes(cells, flavor=flavor, **options)
+    steps.normalize_total(cells, target_sum=100, exclude_highly_expressed=flavor == "cell_ranger")
+    steps.log1p(cells)
+    if not flavor.startswith("seurat_v3"):
+        steps.highly_variable_genes(cells, flavor=flavor, **options)
+    steps.scale(cells, max_value=3)
+    steps.pca(cells, 5)
+
+
+@row(
+    "scanpy",
+    "inside",
+    "`normalize_total`, `log1p`, `highly_variable_genes` (each flavor, by batch), `scale` and `pca` of raw counts in "
+    "memory, in files, backed and lazy: genes, columns of `var` and components are scanpy's in memory",
+    packages="scanpy anndata h5py zarr xarray scikit-misc",
+)
+@pytest.mark.parametrize("options", [{}, {"n_top_genes": 40}, {"n_top_genes": 40, "batch_key": "batch"}], ids=str)
+@pytest.mark.parametrize("flavor", ["seurat", "cell_ranger", "seurat_v3", "seurat_v3_paper"])
+def test_steps_are_those_of_scanpy(flavor, options, tmp_path):
+    import scanpy as sc
+
+    theirs, _ = make_cells("memory", tmp_path)
+    run_steps(sc.pp, theirs, flavor, options)
+    for kind in ("memory", "dense", "h5ad", "zarr", "backed", "lazy"):
+        cells, results = make_cells(kind, tmp_path)
+        run_steps(pp, cells, flavor, options)
+        ours = results()
+        assert set(ours.var.columns) == set(theirs.var.columns), kind
+        for name, column in theirs.var.items():
+            np.testing.assert_allclose(
+                np.asarray(ours.var[name], float), column.astype(float), rtol=1e-4, atol=1e-6, err_msg=f"{kind} {name}"
+            )
+        np.testing.assert_allclose(ours.uns["pca"]["variance"], theirs.uns["pca"]["variance"], rtol=1e-5)
+        np.testing.assert_allclose(ours.uns["pca"]["variance_ratio"], theirs.uns["pca"]["variance_ratio"], rtol=1e-5)
+        signs = np.sign((np.asarray(ours.varm["PCs"]) * theirs.varm["PCs"]).sum(axis=0))
+        np.testing.assert_allclose(np.asarray(ours.obsm["X_pca"]) * signs, theirs.obsm["X_pca"], atol=1e-3)
+        if kind in ("memory", "dense"):
+            np.testing.assert_allclose(ours.X, theirs.X, atol=1e-5)
+
+
+@row("scanpy", "inside", "`scale` without centering, `log1p` to a base and `inplace=False`: scanpy's values")
+def test_options_are_those_of_scanpy(tmp_path):
+    import scanpy as sc
+
+    (ours, _), (theirs, _) = make_cells("memory", tmp_path), make_cells("memory", tmp_path)
+    results = []
+    for steps, cells in ((pp, ours), (sc.pp, theirs)):
+        steps.log1p(cells, base=2)
+        results.append(steps.highly_variable_genes(cells, inplace=False))
+        steps.scale(cells, zero_center=False, max_value=2)
+    np.testing.assert_allclose(ours.X.toarray(), theirs.X.toarray(), rtol=1e-5)
+    assert list(results[0].index) == list(results[1].index)
+    for name in results[0]:
+        np.testing.assert_allclose(results[0][name].astype(float), results[1][name].astype(float), rtol=1e-4, atol=1e-6)
