@@ -178,10 +178,10 @@ class ColumnSums(NamedTuple):
         return add_fields(self, *others)
 
     def mean_and_variance(self) -> tuple[Doubles, Doubles]:
-        """Return means and unbiased variances of the columns of each batch, shape (b, d)."""
+        """Return means and unbiased variances of the columns of each batch, shape (b, d); NaN for a single row."""
         n = self.n_rows[:, None]
         mean = self.total / n
-        return mean, np.maximum(self.squares - n * mean**2, 0.0) / (n - 1)
+        return mean, np.maximum(self.squares - n * mean**2, 0.0) / np.where(n > 1, n - 1, np.nan)
 
 
 def sum_columns(rows: Any, n_batches: int = 1, **options: Any) -> ColumnSums:

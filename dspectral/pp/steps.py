@@ -1,11 +1,12 @@
 """Normalization, logarithm and scale of cells: applied in memory, recorded for cells on disk."""
 
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dspectral import engine
-from dspectral.io.anndata import write_to_anndata
+from dspectral.io.anndata import get_obs_column, write_to_anndata
 from dspectral.parameters import check_flag, check_real
 from dspectral.pp.cells import (
     Scaling,
@@ -20,13 +21,12 @@ from dspectral.pp.cells import (
     sum_cells,
     sum_columns,
 )
-from dspectral.types import is_sparse
+from dspectral.store.anndata_files import import_optional
+from dspectral.types import get_anndata_matrix, is_anndata, is_sparse
 
 if TYPE_CHECKING:
-    from os import PathLike
-
     from anndata import AnnData
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from dspectral.types import Int64s, Rows, RowsLike
 
@@ -133,9 +133,9 @@ def log1p(
     array([[0., 1., 2.]])
     """
     steps = Steps(log_base=0.0 if base is None else check_real("base", base, at_least=1.0))
-    target, rows, returned = open_data(data, layer, None, copy=copy)
-    if target is None:
-        return steps.map_rows(rows)
+    if not isinstance(data, str | PathLike) and not is_anndata(data):
+        return steps.map_rows(open_data(data, layer, None, copy=copy)[1])
+    target, rows, returned = _open_cells(data, layer, copy=copy)
     if is_recorded(target, rows):
         record_step(target, layer, "log1p", {"base": steps.log_base})
     else:
@@ -145,18 +145,19 @@ def log1p(
 
 
 def scale(
-    data: "AnnData | str | PathLike[str]",
+    data: "AnnData | RowsLike | str | PathLike[str]",
     *,
     zero_center: bool = True,
     max_value: float | None = None,
     copy: bool = False,
     layer: str | None = None,
+    mask_obs: "ArrayLike | str | None" = None,
 ) -> Any:
     """Divide each gene by its standard deviation, after its mean is subtracted, as ``scanpy.pp.scale``.
 
     Parameters
     ----------
-    data : AnnData, or path of an .h5ad or .zarr file
+    data : AnnData, path of an .h5ad or .zarr file, or matrix in memory of shape (n_obs, n_vars)
         Cells, as for :func:`normalize_total`. A sparse matrix in memory becomes dense if centered, as in scanpy; for
         cells on disk zeros stay zeros, because :func:`pca` subtracts the mean of all rows.
     zero_center : bool, default=True
@@ -167,11 +168,14 @@ def scale(
         Whether a copy of an AnnData in memory is changed and returned.
     layer : str, optional
         Layer to scale instead of ``X``.
+    mask_obs : array of bool or str, optional
+        Cells to scale, of an AnnData in memory, or their column in ``obs``; by default all.
 
     Returns
     -------
-    None or AnnData
-        The copy, with ``copy=True``. Means and deviations are ``var["mean"]`` and ``var["std"]``.
+    None, AnnData or matrix
+        The copy, with ``copy=True``. For a matrix the scaled one. Means and deviations are ``var["mean"]`` and
+        ``var["std"]``.
 
     Notes
     -----
@@ -185,16 +189,33 @@ def scale(
     >>> adata.X.ravel(), adata.var["std"].item()
     (array([-0.5,  0. ,  0.5]), 2.0)
     """
+    if isinstance(data, np.ndarray) or is_sparse(data):
+        adata: Any = import_optional("anndata").AnnData(data.copy())
+        scale(adata, zero_center=zero_center, max_value=max_value, mask_obs=mask_obs)
+        return adata.X
     target, rows, returned = _open_cells(data, layer, copy=copy)
     limit = None if max_value is None else check_real("max_value", max_value, at_least=0.0)
     rows = read_steps(target, layer, before="scale").map_rows(rows)
-    scaling: Scaling = fit_scaling(rows, zero_center=check_flag("zero_center", zero_center), max_value=limit)
+    mask = None
+    if mask_obs is not None:
+        if is_recorded(target, rows):
+            raise ValueError("mask_obs must be None for cells on disk: scale them in memory")
+        mask = np.flatnonzero(get_obs_column(target, mask_obs) if isinstance(mask_obs, str) else mask_obs)
+    selected = rows if mask is None else rows[mask]
+    scaling: Scaling = fit_scaling(selected, zero_center=check_flag("zero_center", zero_center), max_value=limit)
     if is_recorded(target, rows):
         record_step(target, layer, "scale", scaling._asdict())
     else:
-        rows = rows if np.issubdtype(rows.dtype, np.floating) else rows.astype(np.float64)
-        set_matrix(target, layer, scaling.to_dense(rows) if zero_center else Steps(scaling=scaling).map_rows(rows))
-    write_to_anndata(target, {"var/mean": scaling.mean, "var/std": scaling.std})
+        if not np.issubdtype(rows.dtype, np.floating):
+            rows, selected = rows.astype(np.float64), selected.astype(np.float64)
+        scaled = scaling.to_dense(selected) if zero_center else Steps(scaling=scaling).map_rows(selected)
+        if mask is not None:
+            rows = rows.toarray() if is_sparse(rows) and zero_center else rows.copy()
+            rows[mask] = scaled
+            scaled = rows
+        set_matrix(target, layer, scaled)
+    suffix = "" if mask is None else f" of {mask_obs}" if isinstance(mask_obs, str) else " with mask"
+    write_to_anndata(target, {f"var/mean{suffix}": scaling.mean, f"var/std{suffix}": scaling.std})
     return returned
 
 
@@ -227,4 +248,7 @@ def _open_cells(data: Any, layer: str | None, *, copy: bool) -> tuple[Any, Any, 
     target, rows, returned = open_data(data, layer, None, copy=copy)
     if target is None or (returned is not None and not copy):
         raise TypeError(f"data is a {type(data).__name__}, but must be AnnData or its file: use store.to_anndata()")
+    if not is_recorded(target, rows) and target.is_view:  # writing into a view would change its parent
+        target._init_as_actual(target.copy())  # noqa: SLF001  as scanpy does
+        rows = get_anndata_matrix(target, layer)
     return target, engine.wrap_disk_array(rows), returned

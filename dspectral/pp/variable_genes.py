@@ -70,11 +70,6 @@ def highly_variable_genes(
     None or DataFrame
         With ``inplace=False`` the columns that scanpy writes into ``var``.
 
-    Raises
-    ------
-    ValueError
-        If a batch has a single cell.
-
     Notes
     -----
     One pass, or two for ``"seurat_v3"``. For cells on disk recorded steps apply first, see :func:`normalize_total`;
@@ -93,17 +88,13 @@ def highly_variable_genes(
     if target is None or returned is not None:
         raise TypeError(f"adata is a {type(adata).__name__}, but must be AnnData or its file: use store.to_anndata()")
     recorded = is_recorded(target, rows)
-    if subset and recorded:
+    if subset and inplace and recorded:
         raise ValueError("subset=True must be False for cells on disk: pca reads the genes of var['highly_variable']")
     n_top = None if n_top_genes is None else min(check_integer("n_top_genes", n_top_genes, at_least=1), rows.shape[1])
     batches, n_batches = None, 1
     if batch_key is not None:
         names, batches = np.unique(np.asarray(get_obs_column(target, batch_key)), return_inverse=True)
         n_batches = len(names)
-        if (counts := np.bincount(batches)).min() < 2:
-            raise ValueError(
-                f"batch {names[counts.argmin()]!r} of {batch_key!r} has 1 cell, but must have 2: remove it"
-            )
     pd: Any = import_optional("pandas")
     rows = engine.wrap_disk_array(rows)
     if flavor.startswith("seurat_v3"):
@@ -124,7 +115,9 @@ def highly_variable_genes(
     result = result.drop(columns=dropped)
     if not inplace:
         names = read_variable_names(target) if isinstance(target, Location) else target.var_names
-        return result.set_index(pd.Index(np.asarray(names)))
+        result = result.set_index(pd.Index(np.asarray(names)))
+        return result[result["highly_variable"]] if subset else result
+    result = result.drop(columns="mean_bin", errors="ignore")
     write_to_anndata(target, {f"var/{name}": result[name].to_numpy() for name in result})
     write_to_anndata(target, {"uns/hvg": {"flavor": flavor}})
     if subset:
@@ -165,10 +158,11 @@ def _select_dispersions(
         genes = np.flatnonzero(squares > 0) if by_batch else np.arange(n_genes)
         part = _normalize_dispersions(pd, mean[genes], variance[genes], flavor, n_bins)
         part["highly_variable"] = _is_selected(part, n_top, limits)
+        if not by_batch:
+            return part
+        part = part.drop(columns="mean_bin").astype({"highly_variable": int})
         parts.append(part.set_index(genes).reindex(range(n_genes), fill_value=0))
-    if not by_batch:
-        return parts[0].astype({"highly_variable": bool})
-    result = pd.concat(part.astype({"highly_variable": int}) for part in parts)
+    result = pd.concat(parts)
     columns = {"means": "mean", "dispersions": "mean", "dispersions_norm": "mean", "highly_variable": "sum"}
     result = result.groupby(level=0).agg(columns)
     result["highly_variable_nbatches"] = result["highly_variable"]
@@ -191,7 +185,8 @@ def _normalize_dispersions(pd: Any, mean: Doubles, variance: Doubles, flavor: st
     else:
         bins = [-np.inf, *np.percentile(mean, np.arange(10, 105, 5)), np.inf]
     result = pd.DataFrame({"means": mean, "dispersions": dispersion})
-    groups = result["dispersions"].groupby(pd.cut(result["means"], bins), observed=True)
+    result["mean_bin"] = pd.cut(result["means"], bins)
+    groups = result["dispersions"].groupby(result["mean_bin"], observed=True)
     if flavor == "seurat":
         center, spread = groups.transform("mean"), groups.transform("std")
         alone = spread.isna()  # a single gene in its bin has the normalized dispersion 1
@@ -199,7 +194,7 @@ def _normalize_dispersions(pd: Any, mean: Doubles, variance: Doubles, flavor: st
     else:
         center = groups.transform("median")
         deviation = (result["dispersions"] - center).abs()
-        spread = deviation.groupby(pd.cut(result["means"], bins), observed=True).transform("median") / NORMAL_MAD
+        spread = deviation.groupby(result["mean_bin"], observed=True).transform("median") / NORMAL_MAD
     result["dispersions_norm"] = (result["dispersions"] - center) / spread
     return result
 
@@ -211,8 +206,8 @@ def _is_selected(genes: Any, n_top: int | None, limits: tuple[float, ...]) -> ND
         min_mean, max_mean, min_disp, max_disp = limits
         mean, norm = genes["means"].to_numpy(), np.nan_to_num(norm)
         return np.asarray((mean > min_mean) & (mean < max_mean) & (norm > min_disp) & (norm < max_disp))
-    known = np.sort(norm[~np.isnan(norm)])[::-1]
-    return np.asarray(np.nan_to_num(norm, nan=-np.inf) >= known[min(n_top, len(known)) - 1])
+    known = np.sort(norm[~np.isnan(norm)])[::-1]  # none in a batch of one cell
+    return np.asarray(norm >= known[min(n_top, len(known)) - 1]) if len(known) else np.zeros(len(norm), dtype=bool)
 
 
 def _rank_variances(
