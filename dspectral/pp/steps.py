@@ -7,7 +7,7 @@ import numpy as np
 
 from dspectral import engine
 from dspectral.io.anndata import get_obs_column, write_to_anndata
-from dspectral.parameters import check_flag, check_real
+from dspectral.parameters import check_real
 from dspectral.pp.cells import (
     Scaling,
     Steps,
@@ -82,7 +82,7 @@ def normalize_total(
     """
     target, rows, returned = _open_cells(adata, layer, copy=copy)
     genes = None
-    if check_flag("exclude_highly_expressed", exclude_highly_expressed):
+    if exclude_highly_expressed:
         large = sum_columns(rows, transform=_MarkLarge(check_real("max_fraction", max_fraction)))
         genes = large.total[0] == 0
     totals = None
@@ -202,7 +202,7 @@ def scale(
             raise ValueError("mask_obs must be None for cells on disk: scale them in memory")
         mask = np.flatnonzero(get_obs_column(target, mask_obs) if isinstance(mask_obs, str) else mask_obs)
     selected = rows if mask is None else rows[mask]
-    scaling: Scaling = fit_scaling(selected, zero_center=check_flag("zero_center", zero_center), max_value=limit)
+    scaling: Scaling = fit_scaling(selected, zero_center=zero_center, max_value=limit)
     if is_recorded(target, rows):
         record_step(target, layer, "scale", scaling._asdict())
     else:
