@@ -295,6 +295,7 @@ def check(drawn):
     faults.add("missing", missing, missing.sum(), "of", k, "with", truth[missing][:1], "stated", resolution)
     faults.add("missing", (truth[~nonzero] > EPS * top).any() and not any(stated), "without a word", values)
 
+    faults.add("interval", answer.intervals is None and not isinstance(drawn.model, dict), "there are none")
     if answer.intervals is not None:
         lower, upper = np.asarray(answer.intervals).T
         slack = 20 * EPS * top + mean_rounding
@@ -302,7 +303,10 @@ def check(drawn):
     if answer.residuals is not None:
         V = answer.components.astype(np.float64)
         lengths = np.linalg.norm(V @ A.T @ A - (values**2)[:, None] * V, axis=1)
-        faults.add("interval", lengths > answer.residuals + 50 * EPS * top**2, "residual", lengths, answer.residuals)
+        # Rounding of the components as they are returned, and of sums of products.
+        slack = 16 * float(np.finfo(answer.components.dtype).eps) * top**2
+        slack += 200 * EPS * float(np.square(exact).sum())
+        faults.add("interval", lengths > answer.residuals + slack, "residual", lengths, answer.residuals)
     check_components(answer, exact, mean, n - (center or isinstance(drawn.model, SketchedPCA)), faults)
     return [(name, f"{facts} {answer.solver} {drawn.facts}") for name, facts in faults]
 
