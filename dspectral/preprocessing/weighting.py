@@ -86,8 +86,9 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
 
     Notes
     -----
-    One pass over the rows, and none over a store. Lazy rows are weighted when they are read and carry a hash of the
-    weighting: an estimator that was fitted on them raises an error for lazy rows of another weighting.
+    One pass over the rows, and none over a store. Lazy rows are weighted when they are read. Weighted rows carry a hash
+    of the weighting until other rows are computed from them. An estimator fitted on lazy ones raises an error for rows
+    of another weighting, and warns about rows without a hash.
 
     References
     ----------
