@@ -17,6 +17,7 @@ from dspectral.linalg.dense import normalize_rows
 from dspectral.parameters import check_option, check_real
 from dspectral.preprocessing.hashing import NgramHashing
 from dspectral.text.hashing import HashingSettings, hash_documents
+from dspectral.text.token_rules import has_unspaced_script
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, Documents
@@ -55,8 +56,8 @@ WORD_PATTERN = re.compile(r"(?u)\b\w\w+\b")
 """scikit-learn's token pattern: words of at least two characters."""
 
 
-CHARACTER_RANGE = (2, 4)
-"""Smallest and largest number of characters of an n-gram within a word."""
+CHARACTER_RANGE, UNSPACED_CHARACTER_RANGE = (2, 4), (1, 3)
+"""Smallest and largest number of characters of an n-gram within a word, and in scripts without spaces."""
 
 
 class SentenceFeatures(RunPlanMixin, TransformerMixin, BaseEstimator, ABC):
@@ -127,8 +128,17 @@ class SentenceFeatures(RunPlanMixin, TransformerMixin, BaseEstimator, ABC):
 
     def character_counts(self, X: TextColumn) -> CSRRows:
         """Return the hashed counts of character n-grams within the words of sentences. No fit is needed."""
-        hashing = NgramHashing(self.n_features, CHARACTER_RANGE, alternate_sign=False, analyzer="char_wb")
-        return hash_documents(as_documents(X), hashing).astype(np.float64)
+        documents = as_documents(X)
+        is_unspaced = has_unspaced_script(documents)[:, None]
+        spaced, unspaced = (
+            NgramHashing(self.n_features, bounds, alternate_sign=False, analyzer="char_wb")
+            for bounds in (CHARACTER_RANGE, UNSPACED_CHARACTER_RANGE)
+        )
+        rows = hash_documents(documents, spaced).astype(np.float64)
+        if not is_unspaced.any():
+            return rows
+        others = hash_documents(documents, unspaced).astype(np.float64)
+        return sparse.csr_array(rows.multiply(~is_unspaced) + others.multiply(is_unspaced))
 
     def positions(self, X: TextColumn) -> CSRRows:
         """Return binary features for the first two words of sentences, hashed with their position. No fit is needed."""

@@ -112,6 +112,9 @@ def test_auto_tokenizer_is_that_of_each_script():
     clauses = ["\u6771\u4eac\u90fd\u306b\u4f4f\u3080", "\u5927\u962a\u5e02\u306b\u4f4f\u3080"] * 4
     model = IntentClassifier(recipe=IntentRecipe(characters=False)).fit(clauses, ["east", "west"] * 4)
     assert model.predict(["\u6771\u4eac", "\u5927\u962a"]).tolist() == ["east", "west"]
+    characters = SENT.character_counts([clauses[0][:2], "ab"])
+    # Three n-grams of two letters, and with the blanks around them "\u6771" alone, " a" and so on.
+    assert characters.sum(axis=1).tolist() == [4 + 3 + 2, 3 + 2 + 1]
 
 
 def test_first_words_are_told_apart_by_position():
