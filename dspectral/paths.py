@@ -21,6 +21,8 @@ def expand_path(path: str | PathLike[str]) -> str:
     if not isinstance(path, str | PathLike) or not isinstance(text := fspath(path), str) or not text:
         raise TypeError(f"the path {path!r:.60} must be a local path or a URL, as str or Path")
     scheme, is_url, rest = text.partition("://")
+    if "::" in text and ("/" in (first := text.partition("::")[0]) or Path(text).exists()) and "://" not in first:
+        raise ValueError(f"the path {text!r:.200} has '::', which joins file systems in a URL: rename the file")
     if is_url and scheme in ("file", "local") and "::" not in text:
         text, is_url = unquote(rest.removeprefix("localhost")), ""
     # Like a shell, expanduser does not change a name such as "~notes.txt" that is not a user.

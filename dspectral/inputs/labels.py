@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -16,6 +16,7 @@ from dspectral.engine import as_dask_rows, is_lazy, map_rows
 from dspectral.engine.around.memory import PassMemory, check_memory
 from dspectral.engine.summary import MemoryEstimate
 from dspectral.inputs.rows import get_row_dtype, validate_rows
+from dspectral.inputs.texts import read_column
 from dspectral.linalg.block_sums import check_indicator
 from dspectral.types import CheckedRows, CSRRows, HoldsRows, Rows, RowsLike, check_container, is_missing, is_sparse
 
@@ -81,6 +82,12 @@ def as_label_array(y: object) -> Any:
     return labels
 
 
+def is_nested(document: object) -> bool:
+    """Report whether the labels of a document are a list, set or array."""
+    is_excluded = isinstance(document, str | bytes | Mapping) or is_sparse(document)
+    return isinstance(document, Iterable) and not is_excluded
+
+
 def encode_label_lists(
     y: Any, classes: NDArray[Any] | None = None, *, allow_column: bool = False
 ) -> tuple[Any, NDArray[Any] | None]:
@@ -90,14 +97,12 @@ def encode_label_lists(
     `allow_column`, a y whose lists all have one label is returned unchanged, as a column (n, 1) of classes, unless it
     is a Series.
     """
-    is_column = getattr(y, "ndim", 0) == 1 and getattr(getattr(y, "dtype", None), "kind", "") == "O"
-    documents = y.tolist() if is_column else y
-    if not isinstance(documents, list | tuple) or not all(
-        isinstance(document, list | tuple | set | frozenset) for document in documents
-    ):
+    is_column, documents = not isinstance(y, list | tuple), read_column(y)
+    if documents is None or not all(is_nested(document) for document in documents):
         return y, None
+    documents = [list(document) for document in documents]
     labels = [label for document in documents for label in document]
-    is_class_column = all(isinstance(document, list | tuple) and len(document) == 1 for document in documents)
+    is_class_column = all(len(document) == 1 for document in documents)
     has_strings = any(isinstance(label, str) for label in labels)
     if not has_strings or (allow_column and not is_column and is_class_column):
         return y, None

@@ -1,6 +1,7 @@
 """Validate texts, and clone estimators with shared parameters."""
 
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -10,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import is_lazy
-from dspectral.text.packing import Texts, pack_texts
+from dspectral.text.packing import Texts, iterate_texts, pack_texts
 from dspectral.types import Documents, RowsLike, is_sparse
 
 if TYPE_CHECKING:
@@ -43,6 +44,25 @@ def is_text_collection(X: object) -> "TypeIs[TextColumn]":
     if is_lazy(X) or is_sparse(X):
         return False
     return not (isinstance(X, np.ndarray) and X.dtype.kind in "biufc")
+
+
+def read_column(X: Any) -> list[Any] | None:
+    """Return the values of a list, or of a column of pandas, polars, Arrow or a data set; None for anything else."""
+    if isinstance(X, list | tuple):
+        return list(X)
+    is_numeric = getattr(getattr(X, "dtype", None), "kind", "O") in "biufc"
+    is_column = isinstance(X, Iterable) and not isinstance(X, str | bytes | Mapping | Iterator)
+    if not is_column or is_numeric or is_lazy(X) or is_sparse(X) or len(getattr(X, "shape", (0,))) != 1:
+        return None
+    return list(iterate_texts(X))
+
+
+def is_text_column(X: Any) -> "TypeIs[TextColumn]":
+    """Return whether X is texts: Documents, an iterator, or a list or column whose first item is a string."""
+    if isinstance(X, Documents | Iterator):
+        return True
+    column = read_column(X)
+    return column is not None and isinstance(next(iter(column), None), str | bytes)
 
 
 E = TypeVar("E", bound=BaseEstimator)

@@ -22,6 +22,9 @@ from dspectral.types import is_missing
 MAX_FILE_BYTES = 64 << 20
 """Maximum size of a file, in bytes."""
 _ARTICLE = re.compile(r"<REUTERS\b([^>]*)>(.*?)(</REUTERS>|(?=<REUTERS\b)|\Z)", re.DOTALL)
+_WRITTEN_LABEL = re.compile(r"""'([^'\\]*)'|"([^"\\]*)"|([+-]?[0-9.]+|True|False)""")
+_WRITTEN_LIST = re.compile(rf"\[\s*(?:(?:{_WRITTEN_LABEL.pattern})(?:[,\s]+|(?=\])))*\]")
+"""A list as pandas writes it into a cell: ``"['cat', 'animal']"``, or of an array ``"['cat' 'animal']"``."""
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -57,7 +60,8 @@ def read_labeled_records(
     text : sequence of str, default=("text",)
         Fields of the text, joined by newlines; of several fields, null ones are empty.
     label : str, default="label"
-        Field with the label: a string, a number or a boolean or, in JSON Lines and Parquet, a list of these. Labels are
+        Field with the label: a string, a number or a boolean or a list of these, also one that pandas has written
+        into a cell as ``"['tea', 'food']"``. Labels are
         equal across formats: 1, 1.0 and "1" become ``"1"``; true and "true" become ``"True"``. A document whose label
         is null, NaN or empty has no label.
     missing : {"error", "empty", "skip"}, default="empty"
@@ -127,6 +131,8 @@ def _get_text(record: dict[str, Any], field: str) -> str | None:
 def _get_labels(record: dict[str, Any], field: str) -> tuple[str, ...]:
     # A single label equals a list of one; an empty list means no labels.
     value = record[field]
+    if isinstance(value, str) and _WRITTEN_LIST.fullmatch(value):
+        value = [quoted[0] or quoted[1] or quoted[2] for quoted in _WRITTEN_LABEL.findall(value)]
     is_list = isinstance(value, list | tuple)
     names = [label_name(item) for item in (value if is_list else [value])]
     if is_list and None in names:
@@ -137,7 +143,7 @@ def _get_labels(record: dict[str, Any], field: str) -> tuple[str, ...]:
 def read_newsgroups(
     folder: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
 ) -> Iterator[LabeledText]:
-    """Yield the posts of 20 Newsgroups from one folder per group, sorted by path.
+    """Yield the posts of 20 Newsgroups from one folder per group, sorted by path; hidden files are skipped.
 
     Parameters
     ----------
@@ -166,15 +172,17 @@ def read_newsgroups(
     file_system, root = fsspec.url_to_fs(expand_path(folder), **(storage_options or {}))
     # find() does not follow links to folders, so groups are listed first.
     groups = file_system.ls(root, detail=False) if file_system.isdir(root) else []
-    paths = sorted(path for group in groups for path in file_system.find(group))
+    paths_by_group = [file_system.find(group) for group in groups]
+    n_root = len(PurePosixPath(root).parts)
+    parts = {path: PurePosixPath(path).parts[n_root:] for group_paths in paths_by_group for path in group_paths}
+    paths = sorted(path for path in parts if not any(part.startswith(".") for part in parts[path]))
     if not paths:
         raise ValueError(f"{folder} has no posts, but must have a folder for each group with a file for each post")
     # Latin-1 decodes every byte; the posts do not reliably declare an encoding.
     for path in paths:
-        relative_parts = PurePosixPath(path).parts[len(PurePosixPath(root).parts) :]
-        if len(relative_parts) != 2:
+        if len(parts[path]) != 2:
             raise ValueError(f"{path} must be {folder}/GROUP/POST: move other files out of the folder")
-        yield LabeledText(_read_latin1(file_system, path), (relative_parts[0],))
+        yield LabeledText(_read_latin1(file_system, path), (parts[path][0],))
 
 
 def read_reuters(

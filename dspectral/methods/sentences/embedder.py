@@ -2,8 +2,11 @@
 
 from typing import Any, Self
 
+import numpy as np
+from sklearn.base import TransformerMixin
 from sklearn.pipeline import Pipeline
 
+from dspectral.inputs.rows import LazyOutputMixin
 from dspectral.inputs.texts import TextsOrCounts, as_documents, is_fitted, is_text_collection
 from dspectral.methods.sentences.representation import SentenceRepresentation
 from dspectral.parameters import check_integer
@@ -61,7 +64,7 @@ def _pack_once(X: "TextsOrCounts | TextFiles") -> "TextsOrCounts | TextFiles":
 
 
 @register_class()
-class TextEmbedder(Pipeline):
+class TextEmbedder(LazyOutputMixin, TransformerMixin, Pipeline):
     """Pipeline of one step whose ``transform`` is the ``embed`` of that step; BERTopic accepts pipelines."""
 
     def fit(self, X: "TextsOrCounts | TextFiles", y: object = None) -> Self:
@@ -78,6 +81,16 @@ class TextEmbedder(Pipeline):
         X = _pack_once(X)
         return self.fit(X).transform(X)
 
+    def get_feature_names_out(self, input_features: object = None) -> Any:
+        """Return the names of the columns of :meth:`transform`: ``component0``, ..."""
+        size = self[-1]._embedding_size  # noqa: SLF001  the representation of this class
+        return np.array([f"component{i}" for i in range(size)], dtype=object)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Set the container of the result of :meth:`transform`, as for every transformer of scikit-learn."""
+        TransformerMixin.set_output(self, transform=transform)
+        return self
+
     def encode(
         self,
         sentences: "str | TextsOrCounts | TextFiles",
@@ -89,9 +102,9 @@ class TextEmbedder(Pipeline):
     ) -> Any:
         """Return vectors of texts, or one vector for a string; the last three parameters have no effect."""
         if isinstance(sentences, str):
-            return self.transform([sentences])[0]
+            return self[-1].embed([sentences])[0]
         X = _pack_once(sentences)
-        return (self if is_fitted(self[-1]) else self.fit(X)).transform(X, out=out)
+        return (self if is_fitted(self[-1]) else self.fit(X))[-1].embed(X, out=out)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return the vectors of texts as lists."""

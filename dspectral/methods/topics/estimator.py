@@ -1,6 +1,6 @@
 """Topics of documents, with their words and most typical documents, out of core."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral import engine
 from dspectral.decomposition.spectrum import SVDOptions, n_block_reads, spectrum
 from dspectral.inputs.rows import RowTransformer, get_row_dtype, validate_rows
-from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_text_collection
+from dspectral.inputs.texts import TextsOrCounts, as_documents, is_text_column
 from dspectral.inputs.top_terms import Terms, TopTermsMixin
 from dspectral.methods.topics.columns import WordColumnsMixin
 from dspectral.methods.topics.merging import merge_models
@@ -33,7 +33,7 @@ from dspectral.text.weighting import TermFrequency, Weighting
 from dspectral.types import CheckpointPath, CSRRows, Documents, FloatArray, IntArray, Rows
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeIs
+    pass
 
 N_PASSES = 5
 """Number of passes of the decomposition."""
@@ -202,7 +202,7 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         """
         n_topics = check_integer("n_topics", self.n_topics, at_least=1)
         n_nearest = check_integer("n_top_documents", self.n_top_documents, at_least=1)
-        documents = as_documents(X) if _is_text_column(X) else None
+        documents = as_documents(X) if is_text_column(X) else None
         counts, n_counted = self._learn_columns(X if documents is None else documents, terms)
         weigh, dtype = partial(_weigh_block, weighting=self.weighting), get_row_dtype(counts.dtype)
         rows = engine.map_rows(
@@ -260,7 +260,7 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         """
         if not hasattr(self, "components_"):
             return self.fit(X, terms=terms, checkpoints=checkpoints)
-        if not _is_text_column(X):
+        if not is_text_column(X):
             validate_rows(self, X, reset=False)
         self.__dict__.update(vars(self.merge(clone(self).fit(X, terms=terms, checkpoints=checkpoints))))
         return self
@@ -395,7 +395,22 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
 
     def _as_counts(self, X: TextsOrCounts) -> Any:
         check_is_fitted(self)
-        return self._count_words(as_documents(X)) if _is_text_column(X) else validate_rows(self, X, reset=False)
+        return self._count_words(as_documents(X)) if is_text_column(X) else validate_rows(self, X, reset=False)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return the names of the columns of :meth:`transform`.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Ignored: texts are one column.
+
+        Returns
+        -------
+        ndarray of str objects
+            ``topics0``, ``topics1``, ...
+        """
+        return np.array([f"topics{i}" for i in range(self._n_features_out)], dtype=object)
 
     def top_words(self, n: int = 10) -> list[list[str]]:
         """Return the words that are more frequent in each topic than in all text.
@@ -453,14 +468,6 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         return tags
-
-
-def _is_text_column(X: Any) -> "TypeIs[TextColumn]":
-    """Return whether X is texts: Documents, an iterator, or a list or column whose first item is a string."""
-    if isinstance(X, Documents | Iterator):
-        return True
-    is_column = isinstance(X, list | tuple) or len(getattr(X, "shape", ())) == 1
-    return is_column and is_text_collection(X) and isinstance(next(iter(X), None), str | bytes)
 
 
 def _weigh_block(rows: Rows, *, weighting: Weighting) -> CSRRows:

@@ -69,11 +69,11 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
     Parameters
     ----------
     sources : str, path, sequence of these, or texts
-        Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2. Or texts:
-        a generator, an array, a column of pandas, polars, Arrow or Hugging Face Datasets, a Dask Bag or a column of a
-        Dask DataFrame (one task per partition), a table or records with ``field`` (lazy frames of polars, data sets
-        and record batch readers of Arrow and relations of DuckDB are read in batches), or ``Texts([...])``, because a
-        list of strings names files.
+        Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst, .bz2 or .zip of
+        one file; the first bytes of local files decide, not their names. Or texts: a generator, an array, a column of
+        pandas, polars, Arrow or Hugging Face Datasets, a Dask Bag or a column of a Dask DataFrame (one task per
+        partition), a table or records with ``field`` (lazy frames of polars, data sets and record batch readers of
+        Arrow and relations of DuckDB are read in batches), or ``Texts([...])``, because a list of strings names files.
     store : str or path-like
         Local path or fsspec URL of the new store.
     unit : {"line", "file", "field", "record"}, optional

@@ -35,15 +35,17 @@ from dspectral.store.from_text.records import is_blank, iter_csv_records
 from dspectral.store.from_text.streams import (
     get_current_fingerprint,
     get_fingerprint,
+    get_zip_member,
     is_wide,
     normalize_encoding,
     open_as_utf8,
     open_decompressed,
+    open_raw,
     raise_if_exists,
 )
 from dspectral.store.location import StoreError, is_local, redact_urls
 
-COMPRESSIONS = ("gz", "bz2", "zst")
+COMPRESSIONS = ("gz", "bz2", "zst", "zip")
 ENDINGS = {**{name: name for name in FORMATS}, "ndjson": "jsonl", "log": "txt", "text": "txt"}
 """Format of each name ending; for ``.json`` files the content decides."""
 _SHOWN = 5
@@ -148,6 +150,9 @@ def _select_in_folder(
     )
 
 
+PARQUET = b"PAR1"
+FIRST_BYTES = {b"\x1f\x8b\x08": "gz", b"\x28\xb5\x2f\xfd": "zst", b"PK\x03\x04": "zip"}
+"""First bytes of compressed files."""
 DELIMITERS = (",", ";", "\t", "|")
 """Delimiters of csv files, in the order in which they are tried."""
 HEADER_SIZE_LIMIT = DocumentSizeLimit(RECORD_BYTES, remedy="is a line end missing in the header, or a quote?")
@@ -261,6 +266,13 @@ def _detect_format(file: FileRange, path: str, read_options: ReadOptions) -> Fil
     """Return the range of a whole file with its format; raise ValueError if unit or field do not fit the format."""
     url, unit, field = file.url, read_options.unit, read_options.field
     format_by_name, compression = get_format(path)
+    # A local file is one that its first bytes show, whatever its name; remote ones would take a request each.
+    head = _read_head(file, read_options) if "://" not in url and "::" not in url else b""
+    compression = next((kind for start, kind in FIRST_BYTES.items() if head.startswith(start)), compression)
+    if compression == "zip" and format_by_name is None:
+        format_by_name = get_format(get_zip_member(url, read_options.options))[0]
+    if head.startswith(PARQUET) and unit is None:
+        format_by_name = "parquet"
     file = file._replace(compression=compression)
     # If the ending does not decide, the content does; with a unit, any file is text.
     is_open = format_by_name is None and unit is None
@@ -272,7 +284,7 @@ def _detect_format(file: FileRange, path: str, read_options: ReadOptions) -> Fil
     if file_format is None:
         endings = ", ".join(f".{name}" for name in ENDINGS)
         raise ValueError(
-            f"{url} must end in one of {endings} (with .gz, .bz2 or .zst if compressed): use format=, or unit='line' "
+            f"{url} must end in one of {endings} (with .gz, .bz2, .zst or .zip too): use format=, or unit='line' "
             "or 'file' to read it as text"
         )
     file, unit = file._replace(format=file_format), unit or FORMATS[file_format]
@@ -289,6 +301,11 @@ def _detect_format(file: FileRange, path: str, read_options: ReadOptions) -> Fil
     return file._replace(unit=file.unit or unit)
 
 
+def _read_head(file: FileRange, read_options: ReadOptions) -> bytes:
+    with open_raw(file.url, read_options.options) as raw:
+        return raw.read(16)
+
+
 def _sniff_format(file: FileRange, read_options: ReadOptions, format_by_name: str | None) -> str | None:
     """Detect the format of a file from its first bytes; None if it has no records."""
     with (
@@ -299,7 +316,7 @@ def _sniff_format(file: FileRange, read_options: ReadOptions, format_by_name: st
     line = re.split(rb"[\r\n]", head, maxsplit=1)[0]
     if not head:
         return "txt" if read_options.field is None else "jsonl"  # an empty file is valid in both formats
-    if head.startswith(b"PAR1"):
+    if head.startswith(PARQUET):
         return "parquet"
     if head.startswith((b"{", b"[")):
         with suppress(ValueError, RecursionError):

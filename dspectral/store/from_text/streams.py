@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import IO, Any
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import fsspec
 from fsspec.implementations.memory import MemoryFileSystem
@@ -81,6 +82,9 @@ def open_decompressed(url: str, compression: str | None, options: dict[str, Any]
             yield gzip.GzipFile(fileobj=raw)  # type: ignore[misc]
         elif compression == "bz2":
             yield bz2.BZ2File(raw)
+        elif compression == "zip":
+            with ZipFile(raw) as archive:
+                yield archive.open(_find_member(archive, url))
         else:
             yield io.BufferedReader(_IteratorIO(_decompress_zstd(raw))) if compression == "zst" else raw
 
@@ -92,13 +96,27 @@ def annotate_decompression_errors(url: str, compression: str | None) -> Iterator
         yield
     except EOFError as error:
         raise ValueError(f"{url} is truncated, its compressed data ends too early: copy the file again") from error
-    except (zlib.error, gzip.BadGzipFile, _get_zstd_error()) as error:
+    except (zlib.error, gzip.BadGzipFile, BadZipFile, _get_zstd_error()) as error:
         raise ValueError(f"{url} is damaged or not a .{compression} file ({error}): copy the file again") from error
     # bz2 raises OSError without errno for damaged data; the file system sets errno.
     except OSError as error:
         if compression != "bz2" or error.errno is not None:
             raise
         raise ValueError(f"{url} is damaged or not a .bz2 file ({error}): copy the file again") from error
+
+
+def get_zip_member(url: str, options: dict[str, Any]) -> str:
+    """Return the name of the only file of a zip archive."""
+    with open_raw(url, options) as raw, annotate_decompression_errors(url, "zip"), ZipFile(raw) as archive:
+        return _find_member(archive, url).filename
+
+
+def _find_member(archive: ZipFile, url: str) -> ZipInfo:
+    members = [member for member in archive.infolist() if not member.is_dir() and "__MACOSX" not in member.filename]
+    if len(members) != 1 or members[0].flag_bits & 1:
+        fault = f"has {len(members)} files" if len(members) != 1 else "is encrypted"
+        raise ValueError(f"{url} {fault}, but a .zip file must have one, without a password: unpack it")
+    return members[0]
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class TextFiles:
     Parameters
     ----------
     sources : str, path, or sequence of these
-        Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2.
+        Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst, .bz2 or .zip.
     unit : {"line", "file", "field", "record"}, default=None
         What a document is; None means a line of a txt file and a field of a record in other formats.
     field : str, default=None
