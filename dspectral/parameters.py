@@ -1,7 +1,7 @@
 """Validate parameters: numbers, sizes, flags, options and random states."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, TypeAlias, TypeVar
 
@@ -92,24 +92,6 @@ def resolve_recipe(recipe: object, kind: type[R]) -> R:
     if recipe is not None and not isinstance(recipe, kind):
         raise TypeError(f"recipe={recipe!r:.60} must be of type {kind.__name__} or None")
     return kind() if recipe is None else recipe
-
-
-def reject_foreign_arguments(
-    kind: str, arguments: Mapping[str, Any], foreign_arguments: Mapping[str, tuple[Any, str]]
-) -> None:
-    """Raise a TypeError for arguments of another library, unless their value has no effect; name the replacement.
-
-    >>> reject_foreign_arguments("Shape", {"sides": 4}, {"sides": (3, "Square()")})
-    Traceback (most recent call last):
-    ...
-    TypeError: sides=4 is not an argument of Shape: use Square()
-    """
-    for name, value in arguments.items():
-        if name not in foreign_arguments:
-            raise TypeError(f"{kind} got an unexpected keyword argument {name!r}")
-        neutral, replacement = foreign_arguments[name]
-        if not (type(value) is type(neutral) and value == neutral):
-            raise TypeError(f"{name}={value!r:.60} is not an argument of {kind}: use {replacement}")
 
 
 def _describe_range(kind: str, at_least: float | None, at_most: float | None) -> str:

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from dspectral.inputs.rows import RunPlanMixin, SparseOutput
-from dspectral.parameters import check_integer, reject_foreign_arguments
+from dspectral.parameters import check_integer
 from dspectral.preprocessing.analyzers import TOKEN_PATTERN, Accents, Analysis, Unit
 from dspectral.registry import register_class
 from dspectral.store.columns import columns_from_hashing, set_columns
@@ -24,25 +23,6 @@ from dspectral.text.stop_words import StopWords, check_stop_words
 from dspectral.text.term_sample import KeptTerms, TermSample, merge_samples
 from dspectral.text.tokenizers import RULE_NAMES, TokenizerLike, as_tokenizer, register_tokenizer
 from dspectral.text.tokens import prepare_text
-
-_USE_WEIGHTING = "TfidfWeighting({}), the next step"
-_USE_VOCABULARY = "build_store(files, store, vocabulary=VocabularySettings({}))"
-FOREIGN_ARGUMENTS: dict[str, tuple[Any, str]] = {
-    "norm": (None, _USE_WEIGHTING.format("idf=None, norm='l2'")),
-    "binary": (False, _USE_WEIGHTING.format("idf=None, norm=None, tf='binary'")),
-    "use_idf": (False, _USE_WEIGHTING.format("")),
-    "smooth_idf": (..., _USE_WEIGHTING.format("smooth_idf=...")),
-    "sublinear_tf": (False, _USE_WEIGHTING.format("tf='sublinear'")),
-    "min_df": (1, _USE_VOCABULARY.format("min_df=...")),
-    "max_df": (1.0, _USE_VOCABULARY.format("max_df=...")),
-    "max_features": (None, _USE_VOCABULARY.format("max_features=...")),
-    "vocabulary": (None, _USE_VOCABULARY.format("") + " has named columns"),
-    "input": ("content", "transform(TextFiles(...)) for files"),
-    "encoding": ("utf-8", "text.decode(encoding) before"),
-    "decode_error": ("strict", "text.decode('utf-8', decode_error) before"),
-    "dtype": (np.float32, "transform(...).astype(dtype): sums of signs are float32"),
-}
-"""Unsupported arguments of scikit-learn's vectorizers: the value without effect, and the replacement."""
 
 
 @register_class()
@@ -82,8 +62,6 @@ class NgramHashing(RunPlanMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, 
         Method of removing accents.
     preprocessor : callable, default=None
         Function from a text to a text, instead of `lowercase` and `strip_accents`.
-    **others : object
-        Unsupported arguments of ``HashingVectorizer`` and ``TfidfVectorizer``; the error names their replacement.
 
     Notes
     -----
@@ -125,9 +103,7 @@ class NgramHashing(RunPlanMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, 
         token_pattern: str = TOKEN_PATTERN,
         strip_accents: Accents = None,
         preprocessor: Callable[[str], str] | None = None,
-        **others: Any,
     ) -> None:
-        reject_foreign_arguments("NgramHashing", others, FOREIGN_ARGUMENTS)
         self.n_features = n_features
         self.ngram_range = ngram_range
         self.lowercase = lowercase

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import expect_passes, map_rows, summarize, tracked_fit
 from dspectral.inputs.rows import RunPlanMixin, SparseOutput, validate_rows
-from dspectral.parameters import check_flag, check_option, reject_foreign_arguments
+from dspectral.parameters import check_flag, check_option
 from dspectral.registry import register_class
 from dspectral.store.columns import (
     count_document_frequencies,
@@ -31,18 +31,6 @@ from dspectral.types import CheckpointPath, RowsLike
 
 Idf: TypeAlias = Literal["smooth", "plain"]
 """Form of the inverse document frequency: that of scikit-learn, or of textbooks."""
-_USE_HASHING = "it in NgramHashing(...), the previous step"
-_USE_VOCABULARY = "build_store(files, store, vocabulary=VocabularySettings({})), since hashed columns have no words"
-FOREIGN_ARGUMENTS: dict[str, tuple[Any, str]] = {
-    "binary": (False, "TfidfWeighting(tf='binary')"),
-    "min_df": (1, _USE_VOCABULARY.format("min_df=...")),
-    "max_df": (1.0, _USE_VOCABULARY.format("max_df=...")),
-    "max_features": (None, _USE_VOCABULARY.format("max_features=...")),
-    "vocabulary": (None, "build_store(files, store, vocabulary=VocabularySettings()) has named columns"),
-    **dict.fromkeys(("analyzer", "lowercase", "ngram_range", "preprocessor", "stop_words"), (..., _USE_HASHING)),
-    **dict.fromkeys(("strip_accents", "token_pattern", "tokenizer"), (..., _USE_HASHING)),
-}
-"""Unsupported arguments of ``TfidfVectorizer``: the value without effect, and the replacement."""
 
 
 @register_class({"idf_": "n_features_in_", "document_frequency_": "n_features_in_"})
@@ -68,8 +56,6 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
     use_idf, smooth_idf, sublinear_tf : bool, optional
         Arguments of scikit-learn: ``use_idf=False`` is ``idf=None``, ``smooth_idf=False`` is ``idf="plain"``, and
         ``sublinear_tf=True`` is ``tf="sublinear"``.
-    **others : object
-        Unsupported arguments of ``TfidfVectorizer``; the error names their replacement.
 
     Attributes
     ----------
@@ -116,9 +102,7 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
         use_idf: bool | None = None,
         smooth_idf: bool | None = None,
         sublinear_tf: bool | None = None,
-        **others: Any,
     ) -> None:
-        reject_foreign_arguments("TfidfWeighting", others, FOREIGN_ARGUMENTS)
         self.norm = norm
         self.idf = idf
         self.tf = tf

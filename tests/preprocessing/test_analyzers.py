@@ -180,39 +180,6 @@ def test_what_scikit_learn_would_ignore_or_refuse_is_refused(given, message):
         NgramHashing(256, **given).fit()
 
 
-@pytest.mark.parametrize(
-    ("given", "instead"),
-    [
-        ({"norm": "l2"}, "TfidfWeighting(idf=None, norm='l2')"),
-        ({"binary": True}, "tf='binary'"),
-        ({"use_idf": True}, "TfidfWeighting"),
-        ({"smooth_idf": True}, "TfidfWeighting"),
-        ({"sublinear_tf": True}, "tf='sublinear'"),
-        ({"min_df": 2}, "min_df"),
-        ({"max_df": 0.9}, "max_df"),
-        ({"max_features": 9}, "max_features"),
-        ({"vocabulary": ["tea"]}, "VocabularySettings"),
-        ({"input": "filename"}, "TextFiles"),
-        ({"encoding": "latin-1"}, "decode(encoding)"),
-        ({"decode_error": "ignore"}, "decode_error"),
-        ({"dtype": np.float64}, "astype"),
-    ],
-)
-def test_arguments_that_are_none_here_name_what_takes_their_place(given, instead):
-    with pytest.raises(TypeError) as error:
-        NgramHashing(256, **given)
-    assert f"{next(iter(given))}=" in str(error.value)
-    assert instead in str(error.value)
-
-
-def test_vectorizer_arguments_of_scikit_learn_are_taken_or_named():
-    defaults = HashingVectorizer(norm=None, dtype=np.float32).get_params()
-    assert NgramHashing(**defaults).n_features == 2**20
-    same(NgramHashing(**defaults).transform(texts()), HashingVectorizer(norm=None).transform(texts()))
-    with pytest.raises(TypeError, match="'nonsense'"):
-        NgramHashing(nonsense=1)
-
-
 def test_a_tokenizer_gives_the_same_tokens_with_and_without_stop_words():
     lines = texts(20)
     with_list = NgramHashing(2**16, tokenizer=halves, stop_words=["nothing"]).transform(lines)

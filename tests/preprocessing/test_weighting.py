@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 
@@ -159,31 +158,6 @@ def test_names_of_both_libraries_that_agree_are_one():
     assert TfidfWeighting(**given).fit(COUNTS).weighting.digest == (
         TfidfWeighting(idf="plain", tf="sqrt").fit(COUNTS).weighting.digest
     )
-
-
-@pytest.mark.parametrize(
-    ("given", "instead"),
-    [
-        ({"min_df": 2}, "min_df"),
-        ({"max_df": 0.5}, "max_df"),
-        ({"max_features": 100}, "max_features"),
-        ({"vocabulary": ["tea"]}, "VocabularySettings"),
-        ({"binary": True}, "tf='binary'"),
-        ({"stop_words": "english"}, "NgramHashing"),
-        ({"token_pattern": "x"}, "NgramHashing"),
-    ],
-)
-def test_vectorizer_arguments_are_refused_with_their_replacement(given, instead):
-    (name, value), *_ = given.items()
-    with pytest.raises(TypeError, match=f"{name}={value!r}.*{instead}".replace("[", r"\[")):
-        TfidfWeighting(**given)
-    with pytest.raises(TypeError, match="'nonsense'"):
-        TfidfWeighting(nonsense=given)
-
-
-def test_values_that_change_nothing_are_taken_and_forgotten():
-    weights = TfidfWeighting(min_df=1, max_df=1.0, max_features=None, vocabulary=None, binary=False)
-    assert clone(weights).get_params() == TfidfWeighting().get_params()
 
 
 def test_rows_that_cannot_be_added_leave_the_frequencies_as_they_were():
