@@ -195,9 +195,6 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
         "check_estimator_sparse_matrix": COLUMNS,
         "check_estimators_dtypes": CLASSES,
     },
-    "TfidfWeighting": {
-        "check_do_not_raise_errors_in_init_or_set_params": "refuses TfidfVectorizer's arguments by their replacement"
-    },
 }
 """Checks of scikit-learn that cannot apply, by estimator, with the reason. Every other check passes."""
 NO_CHECKS = {
