@@ -46,16 +46,16 @@ def test_text_has_rows_of_its_words_as_neighbors(store):
     assert store.n_blocks > 1
     for model in models(store):
         for number, words in enumerate(WORDS):
-            found = nearest(model, store, words, n=5)
-            assert {near.row % 3 for near in found} == {number}, model
-            assert found == sorted(found, key=lambda near: (-near.score, near.row))
+            actual = nearest(model, store, words, n=5)
+            assert {near.row % 3 for near in actual} == {number}, model
+            assert actual == sorted(actual, key=lambda near: (-near.score, near.row))
 
 
 def test_row_is_not_its_own_neighbor(store):
     svd = TruncatedSVD(3).fit(store.tfidf())
     lists = nearest(svd, store, [0, 4, 30], n=40)
-    assert [len(found) for found in lists] == [29, 29, 0]
-    assert all(near.row not in (row, 30) for row, found in zip([0, 4], lists, strict=False) for near in found)
+    assert [len(actual) for actual in lists] == [29, 29, 0]
+    assert all(near.row not in (row, 30) for row, actual in zip([0, 4], lists, strict=False) for near in actual)
 
 
 def test_a_query_of_zeros_only_has_rows_that_share_its_words(store):
@@ -73,10 +73,10 @@ def test_nearest_is_exact_for_any_blocks(n_blocks):
     points[40] = points[2]
     query = points[2] + 0.1
     cosines = points @ query / np.linalg.norm(points, axis=1) / np.linalg.norm(query)
-    found = nearest(None, da.from_array(points, chunks=(-(-70 // n_blocks), 4)), query, n=10)
+    actual = nearest(None, da.from_array(points, chunks=(-(-70 // n_blocks), 4)), query, n=10)
     expected = np.lexsort((np.arange(70), -cosines))[:10]
-    assert [near.row for near in found] == expected.tolist()
-    assert np.allclose([near.cosine for near in found], cosines[expected], atol=1e-5)
+    assert [near.row for near in actual] == expected.tolist()
+    assert np.allclose([near.cosine for near in actual], cosines[expected], atol=1e-5)
     assert nearest(None, points, [2], n=1)[0][0].row == 40
 
 
@@ -148,9 +148,9 @@ def test_sparse_row_has_the_neighbors_of_its_row_number(store):
                 store[row],
             ]
             for query in [*kinds, *([] if plain else [counts[[row]]])]:
-                (found,) = nearest(model, store, query, n=5, words=0)
-                assert row in [near.row for near in found] or found[-1].cosine > 0.999
-                others = [near.cosine for near in found if near.row != row][:4]
+                (actual,) = nearest(model, store, query, n=5, words=0)
+                assert row in [near.row for near in actual] or actual[-1].cosine > 0.999
+                others = [near.cosine for near in actual if near.row != row][:4]
                 np.testing.assert_allclose(others, [near.cosine for near in known], atol=1e-5)
     two = nearest(models_first := TruncatedSVD(3).fit(store), store, counts[:2], n=2)
     assert len(two) == 2
@@ -179,12 +179,12 @@ def test_score_is_the_weighted_mean_of_both_cosines(store, tmp_path, alternate):
     idf = np.log((1 + len(counts)) / (1 + (counts != 0).sum(axis=0))) + 1
     words = np.sign(counts) * (1 + np.log(np.maximum(np.abs(counts), 1))) * idf
     words /= np.maximum(np.linalg.norm(words, axis=1, keepdims=True), 1e-9)
-    found = nearest(model, rows, 4, n=40)
+    actual = nearest(model, rows, 4, n=40)
     cosines = {near.row: near.cosine for near in nearest(model, rows, 4, n=40, words=0)}
     expected = {row: 0.3 * cosines[row] + 0.7 * (words[row] @ words[4]) for row in cosines}
-    assert [near.row for near in found] != list(cosines)
-    np.testing.assert_allclose([near.score for near in found], [expected[near.row] for near in found], atol=1e-5)
-    assert found == sorted(found, key=lambda near: (-near.score, near.row))
+    assert [near.row for near in actual] != list(cosines)
+    np.testing.assert_allclose([near.score for near in actual], [expected[near.row] for near in actual], atol=1e-5)
+    assert actual == sorted(actual, key=lambda near: (-near.score, near.row))
     text = nearest(model, rows, [TEXTS[4], "zzz"], n=1, words=1.0)
     assert text[0][0].score == pytest.approx(1.0, abs=1e-5)
 
@@ -195,6 +195,6 @@ def test_vectors_of_an_embedder_are_combined_with_shared_words(tmp_path):
     encoder.fit(rows)
     vectors = encoder.encode(TEXTS)
     for near in nearest(encoder, rows, TEXTS[4], n=3):
-        (shared,) = (found for found in nearest(encoder, rows, TEXTS[4], n=40, words=1.0) if found.row == near.row)
+        (shared,) = (actual for actual in nearest(encoder, rows, TEXTS[4], n=40, words=1.0) if actual.row == near.row)
         assert near.cosine == pytest.approx(vectors[4] @ vectors[near.row], abs=1e-5)
         assert near.score == pytest.approx(0.3 * near.cosine + 0.7 * shared.score, abs=1e-5)

@@ -50,12 +50,12 @@ def as_dictionary(counts):
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(sentences=SENTENCES, how=SETTINGS)
 def test_counts_are_those_of_a_dictionary(sentences, how):
-    found = ContextCounts.from_block(Sentences.from_ids(sentences), n_types=N_TYPES, **how)
+    actual = ContextCounts.from_block(Sentences.from_ids(sentences), n_types=N_TYPES, **how)
     expected = counted(sentences, **how)
-    assert as_dictionary(found.counts) == pytest.approx(dict(expected), rel=1e-4)
-    assert found.n_tokens == sum(map(len, sentences))
+    assert as_dictionary(actual.counts) == pytest.approx(dict(expected), rel=1e-4)
+    assert actual.n_tokens == sum(map(len, sentences))
     if not how["distance_weighting"]:
-        assert as_dictionary(found.counts) == expected
+        assert as_dictionary(actual.counts) == expected
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -149,8 +149,8 @@ def test_sum_of_packed_rows_is_bit_identical_to_sums_in_turn(seed, shape, weight
     draws = np.random.default_rng(seed)
     pieces = [random_rows(draws, *shape, weights, density) for _ in range(n_pieces)]
     expected = added_slowly(pieces)
-    for found, part in zip(added(pieces, weights, group=group, room=room), parts(expected), strict=True):
-        np.testing.assert_array_equal(found, part)
+    for actual, part in zip(added(pieces, weights, group=group, room=room), parts(expected), strict=True):
+        np.testing.assert_array_equal(actual, part)
 
 
 @pytest.mark.parametrize("weights", [np.zeros(0), np.zeros(3), np.ones(1), 1 / 2.0 ** np.arange(20)])

@@ -111,8 +111,8 @@ def test_statements_come_in_the_order_of_a_walk_over_the_whole_tree(tmp_path):
     (tmp_path / "one.py").write_text(source)
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef | ast.FunctionDef)]
     expected = [ast.get_docstring(node) for node in nodes]
-    found = standard_library_documents(tmp_path).texts
-    assert found == [*expected, "a comment inside of a list"]
+    actual = standard_library_documents(tmp_path).texts
+    assert actual == [*expected, "a comment inside of a list"]
 
 
 def test_folders_of_tests_and_of_installed_packages_are_not_looked_through(tmp_path, monkeypatch):

@@ -53,19 +53,19 @@ def exact(face, solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("face", [SketchedPCA, TruncatedSVD])
 def test_components_are_those_of_scikit_learn(any_kind, face, solver):
-    theirs = sklearn.decomposition
+    reference = sklearn.decomposition
     centered = face is SketchedPCA
-    truth = theirs.PCA(3, svd_solver="full") if centered else theirs.TruncatedSVD(3, algorithm="arpack")
+    truth = reference.PCA(3, svd_solver="full") if centered else reference.TruncatedSVD(3, algorithm="arpack")
     truth.fit(DENSE)
-    found = exact(face, solver).fit(any_kind)
-    np.testing.assert_allclose(np.abs(found.components_ @ truth.components_.T), np.eye(3), atol=1e-3)
+    actual = exact(face, solver).fit(any_kind)
+    np.testing.assert_allclose(np.abs(actual.components_ @ truth.components_.T), np.eye(3), atol=1e-3)
     for name in ("singular_values_", "explained_variance_", "explained_variance_ratio_"):
-        np.testing.assert_allclose(getattr(found, name), getattr(truth, name), rtol=1e-4 if centered else 1e-3)
+        np.testing.assert_allclose(getattr(actual, name), getattr(truth, name), rtol=1e-4 if centered else 1e-3)
     if centered:
-        np.testing.assert_allclose(found.mean_, truth.mean_, rtol=1e-4)
-    assert found.energy_ == pytest.approx(np.sum((DENSE - centered * DENSE.mean(axis=0)) ** 2))
-    assert found.n_samples_seen_ == 300
-    assert_transforms_as(found, truth, any_kind)
+        np.testing.assert_allclose(actual.mean_, truth.mean_, rtol=1e-4)
+    assert actual.energy_ == pytest.approx(np.sum((DENSE - centered * DENSE.mean(axis=0)) ** 2))
+    assert actual.n_samples_seen_ == 300
+    assert_transforms_as(actual, truth, any_kind)
 
 
 def assert_transforms_as(found, truth, rows):
@@ -86,9 +86,9 @@ def assert_transforms_as(found, truth, rows):
 )
 def test_planted_topics_are_found_nearly_as_well_as_possible(topics, solver, n_passes, excess):
     lazy, center, A, best = topics
-    found = SketchedPCA(10, center=center, solver=solver, n_passes=n_passes).fit(lazy)
-    assert residual(A, found.components_.astype(np.float64)) <= (1 + excess) * best
-    assert found.n_passes_ == n_passes
+    actual = SketchedPCA(10, center=center, solver=solver, n_passes=n_passes).fit(lazy)
+    assert residual(A, actual.components_.astype(np.float64)) <= (1 + excess) * best
+    assert actual.n_passes_ == n_passes
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["centered", "as it is"])
@@ -107,11 +107,11 @@ def test_single_precision_stays_and_all_else_becomes_double(solver, dtype, lazy)
     X = DENSE.astype(dtype)
     for rows in (X, sparse.csr_array(X)):
         given_rows = csr_blocks(sparse.csr_array(X), 100) if lazy else rows
-        found = SketchedPCA(2, solver=solver, n_passes=2, sketch_size=100).fit(given_rows)
+        actual = SketchedPCA(2, solver=solver, n_passes=2, sketch_size=100).fit(given_rows)
         expected = np.float32 if dtype == np.float32 else np.float64
-        projected = found.transform(given_rows)
-        assert found.components_.dtype == projected.dtype == np.asarray(projected).dtype == expected
-        np.testing.assert_allclose(np.asarray(projected).std(axis=0, ddof=1) ** 2, found.explained_variance_, rtol=0.1)
+        projected = actual.transform(given_rows)
+        assert actual.components_.dtype == projected.dtype == np.asarray(projected).dtype == expected
+        np.testing.assert_allclose(np.asarray(projected).std(axis=0, ddof=1) ** 2, actual.explained_variance_, rtol=0.1)
 
 
 @pytest.mark.parametrize("solver", [*SOLVERS, "median_frequent_directions"])
@@ -159,18 +159,18 @@ def test_lazy_projections_are_turned_back_lazily():
 @pytest.mark.parametrize(("width", "n_passes"), [(GRAM_COLUMNS, 3), (GRAM_COLUMNS + 1, 1), (GRAM_COLUMNS + 1, 3)])
 def test_auto_takes_the_solver_that_it_documents(width, n_passes):
     wide = sparse.random_array((60, width), density=0.01, format="csr", rng=0, dtype=np.float32)
-    found = SketchedPCA(2, n_passes=n_passes).fit(wide)
+    actual = SketchedPCA(2, n_passes=n_passes).fit(wide)
     if width == GRAM_COLUMNS:
-        assert (found.solver_, found.n_passes_) == ("gram", 1)
+        assert (actual.solver_, actual.n_passes_) == ("gram", 1)
     else:
-        assert (found.solver_, found.n_passes_) == ("in_memory", 1)
+        assert (actual.solver_, actual.n_passes_) == ("in_memory", 1)
         with dask.config.set({"dspectral.in-memory-bytes": 0}):
-            found = found.fit(wide)
-        assert found.solver_ == ("frequent_directions" if n_passes == 1 else "krylov")
-        assert found.n_passes_ == n_passes
+            actual = actual.fit(wide)
+        assert actual.solver_ == ("frequent_directions" if n_passes == 1 else "krylov")
+        assert actual.n_passes_ == n_passes
 
 
-def test_auto_takes_krylov_passes_from_a_quarter_of_the_size_on_unless_there_is_a_tolerance():
+def test_auto_uses_krylov_from_a_quarter_of_the_size_without_a_tolerance():
     wide = sparse.random_array((60, GRAM_COLUMNS + 1), density=0.01, format="csr", rng=0, dtype=np.float32)
     size = wide.data.nbytes + wide.indices.nbytes + wide.indptr.nbytes
     for limit, solver in ((4 * size, "in_memory"), (3 * size, "krylov")):
@@ -192,17 +192,17 @@ def test_small_rows_are_decomposed_exactly_in_memory_however_they_are_cut(tmp_pa
     A -= A.mean(axis=0) * center
     truth = np.linalg.svd(A, compute_uv=False)[:9] ** 2
     model = SketchedPCA(8, center=center)
-    found = model.fit(rows)
-    assert (found.solver_, found.n_passes_) == ("in_memory", 1)
+    actual = model.fit(rows)
+    assert (actual.solver_, actual.n_passes_) == ("in_memory", 1)
     eps = 1e-5 if dtype == np.float32 else 1e-12
-    np.testing.assert_allclose(found.singular_values_**2, truth[:8], rtol=eps)
-    axes = found.components_.astype(np.float64)
+    np.testing.assert_allclose(actual.singular_values_**2, truth[:8], rtol=eps)
+    axes = actual.components_.astype(np.float64)
     np.testing.assert_allclose(axes @ axes.T, np.eye(8), atol=eps)
     np.testing.assert_allclose(np.linalg.norm(A @ axes[:, :n_used].T, axis=0) ** 2, truth[:8], rtol=eps)
-    assert truth[8] <= found.certificate_.absolute <= 2 * truth[8] or n_rows == 50
+    assert truth[8] <= actual.certificate_.absolute <= 2 * truth[8] or n_rows == 50
     if dtype == np.float64:  # a store keeps counts in single precision
         return
-    bits = found.components_.tobytes()
+    bits = actual.components_.tobytes()
     store = write_counts(rows, str(tmp_path / "store"), block_rows=77)
     for scheduler in ("sync", "threads"):
         with dask.config.set(scheduler=scheduler):
@@ -211,14 +211,14 @@ def test_small_rows_are_decomposed_exactly_in_memory_however_they_are_cut(tmp_pa
 
 
 @pytest.mark.parametrize("n_columns", [50, GRAM_COLUMNS + 1])
-def test_a_share_of_the_variance_is_reached_by_as_few_components_as_scikit_learn_takes(n_columns):
+def test_variance_share_needs_as_few_components_as_in_scikit_learn(n_columns):
     rows = sparse.csr_array((ROWS.data, ROWS.indices, ROWS.indptr), shape=(300, n_columns)).astype(np.float64)
     for share in (0.3, 0.95):
-        found = SketchedPCA(share).fit(rows)
+        actual = SketchedPCA(share).fit(rows)
         truth = sklearn.decomposition.PCA(share, svd_solver="full").fit(DENSE)
-        assert len(found.components_) == truth.n_components_
-        assert found.transform(rows).shape == (300, truth.n_components_)
-    assert found.partial_fit(rows).components_.shape == (truth.n_components_, n_columns)
+        assert len(actual.components_) == truth.n_components_
+        assert actual.transform(rows).shape == (300, truth.n_components_)
+    assert actual.partial_fit(rows).components_.shape == (truth.n_components_, n_columns)
     for wrong in (1.5, 0.0):
         with pytest.raises((TypeError, ValueError), match=rf"^n_components.*{wrong}"):
             SketchedPCA(wrong).fit(rows)
@@ -259,8 +259,8 @@ def test_adding_rows_is_merging_and_agrees_with_a_fit_on_all(face, solver):
     grown = face(4, solver=solver, sketch_size=12).partial_fit(first)
     assert grown.n_samples_seen_ == 110
     assert grown.partial_fit(second) is grown
-    for found, expected in zip(grown.summary_, merged, strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for actual, expected in zip(grown.summary_, merged, strict=True):
+        np.testing.assert_array_equal(actual, expected)
     whole = model.fit(ROWS)
     assert grown.n_samples_seen_ == whole.n_samples_seen_ == 300
     assert grown.energy_ == pytest.approx(whole.energy_)
@@ -300,13 +300,13 @@ def test_values_of_orthonormal_rows_do_not_exceed_one(solver, dtype, kind):
 @pytest.mark.parametrize("solver", ["frequent_directions", "nystrom", "gram"])
 def test_certificates_are_a_few_times_the_error(solver, center):
     A = DENSE - DENSE.mean(axis=0) * center
-    found = SketchedPCA(12, center=center, solver=solver, sketch_size=12).fit(csr_blocks(ROWS.astype(np.float64), 40))
-    kept = (found.components_.T * found.singular_values_**2) @ found.components_
+    actual = SketchedPCA(12, center=center, solver=solver, sketch_size=12).fit(csr_blocks(ROWS.astype(np.float64), 40))
+    kept = (actual.components_.T * actual.singular_values_**2) @ actual.components_
     left = np.linalg.norm(A.T @ A - kept, 2)
     if solver == "gram":
-        assert found.certificate_.absolute < 1e-8
+        assert actual.certificate_.absolute < 1e-8
     else:
-        assert left <= found.certificate_.absolute < 5 * left
+        assert left <= actual.certificate_.absolute < 5 * left
 
 
 @pytest.mark.parametrize("solver", ["krylov", "nystrom", "frequent_directions"])
@@ -316,10 +316,10 @@ def test_float32_rows_of_any_size_are_decomposed_alike(solver, center, power):
     rng = np.random.default_rng(0)
     X = (rng.random((90, 4)) @ rng.random((4, 30)) + 0.1 * rng.random((90, 30))).astype(np.float32)
     pca = SketchedPCA(3, solver=solver, center=center, n_passes=3)
-    found = clone(pca).fit(X * np.float32(2.0**power))
+    actual = clone(pca).fit(X * np.float32(2.0**power))
     expected = clone(pca).fit(X)
-    np.testing.assert_allclose(found.singular_values_ / 2.0**power, expected.singular_values_, rtol=1e-3)
-    np.testing.assert_allclose(found.certificate_.relative, expected.certificate_.relative, rtol=1e-2, atol=1e-6)
+    np.testing.assert_allclose(actual.singular_values_ / 2.0**power, expected.singular_values_, rtol=1e-3)
+    np.testing.assert_allclose(actual.certificate_.relative, expected.certificate_.relative, rtol=1e-2, atol=1e-6)
     # Squares beyond the range of float32 are formed in double precision.
     far = clone(pca).fit(sparse.csr_array(X * np.float32(2.0 ** (2 * power))))
     np.testing.assert_allclose(far.singular_values_ / 4.0**power, expected.singular_values_, rtol=1e-3)
@@ -345,7 +345,7 @@ FLAT = {"noise alone": 3}
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("law", SPECTRA)
-def test_no_more_energy_is_lost_than_certified_and_few_passes_are_read_in_vain(law, dtype):
+def test_lost_energy_is_certified_and_few_passes_are_wasted(law, dtype):
     rows = sparse.csr_array(np.diag(np.sqrt(SPECTRA[law]))).astype(dtype)
     lazy, tol, k = csr_blocks(rows, 250), 2e-3, 8
     best, energy = SPECTRA[law][:k].sum(), SPECTRA[law].sum()
@@ -354,17 +354,17 @@ def test_no_more_energy_is_lost_than_certified_and_few_passes_are_read_in_vain(l
         model = TruncatedSVD(k, solver="krylov", n_passes=n_passes, tol=tol, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found = model.fit(lazy)
-        lost = (best - np.sum((rows @ found.components_.T.astype(np.float64)) ** 2)) / energy
-        assert lost <= found.certificate_.lost + 1e-14
-        assert np.all(SPECTRA[law][:k] - found.singular_values_**2 <= found.certificate_.absolute)
-        return found, lost
+            actual = model.fit(lazy)
+        lost = (best - np.sum((rows @ actual.components_.T.astype(np.float64)) ** 2)) / energy
+        assert lost <= actual.certificate_.lost + 1e-14
+        assert np.all(SPECTRA[law][:k] - actual.singular_values_**2 <= actual.certificate_.absolute)
+        return actual, lost
 
     needed = next(p for p in range(1, 13) if fitted(n_passes=p, tol=1e-12)[1] <= tol)
     for seed in range(3):
-        found, _ = fitted(seed)
-        assert found.certificate_.lost <= tol
-        assert found.n_passes_ <= needed + FLAT.get(law, 1)
+        actual, _ = fitted(seed)
+        assert actual.certificate_.lost <= tol
+        assert actual.n_passes_ <= needed + FLAT.get(law, 1)
 
 
 @pytest.mark.parametrize(("solver", "tol"), [("krylov", 1e-4), ("in_memory", 1e-15), ("gram", 1e-15)])
@@ -377,8 +377,8 @@ def test_a_tolerance_that_is_met_but_for_rounding_is_met(solver, tol):
     assert model.n_passes_ < 5
     assert model.certificate_.lost > tol
     best = np.linalg.svd(rows.toarray().astype(np.float64), compute_uv=False) ** 2
-    found = np.square(rows @ model.components_.T.astype(np.float64)).sum()
-    assert best[:10].sum() - found < (tol + 1e-6) * best.sum()
+    actual = np.square(rows @ model.components_.T.astype(np.float64)).sum()
+    assert best[:10].sum() - actual < (tol + 1e-6) * best.sum()
 
 
 def test_what_was_reached_is_said_where_the_passes_do_not_suffice():
@@ -399,22 +399,22 @@ def test_a_tolerance_changes_nothing_where_all_directions_are_exact():
 
 
 @pytest.mark.parametrize("n_columns", [50, GRAM_COLUMNS + 1])
-def test_arguments_of_scikit_learn_give_its_answers_from_blocks_that_are_not_in_memory(n_columns):
+def test_scikit_learn_arguments_give_its_results_from_lazy_blocks(n_columns):
     rows = sparse.csr_array((ROWS.data, ROWS.indices, ROWS.indptr), shape=(300, n_columns)).astype(np.float64)
-    lazy, theirs = csr_blocks(rows, 70), sklearn.decomposition
+    lazy, reference = csr_blocks(rows, 70), sklearn.decomposition
     for whiten in (False, True):
         asked = {"n_components": 3, "svd_solver": "full", "whiten": whiten}
-        truth = theirs.PCA(**asked).fit(rows.toarray())
+        truth = reference.PCA(**asked).fit(rows.toarray())
         with dask.config.set({"dspectral.in-memory-bytes": 0}):
-            found = PCA(**asked).fit(lazy)
-        assert (found.solver_ == "krylov") == (n_columns > GRAM_COLUMNS)
+            actual = PCA(**asked).fit(lazy)
+        assert (actual.solver_ == "krylov") == (n_columns > GRAM_COLUMNS)
         for name in ("explained_variance_", "noise_variance_", "mean_", "n_components_", "n_samples_"):
-            np.testing.assert_allclose(getattr(found, name), getattr(truth, name), rtol=1e-4, atol=1e-9)
-        signs = np.sign(np.einsum("ij,ij->i", found.components_, truth.components_))
-        projected = np.asarray(found.transform(lazy))
+            np.testing.assert_allclose(getattr(actual, name), getattr(truth, name), rtol=1e-4, atol=1e-9)
+        signs = np.sign(np.einsum("ij,ij->i", actual.components_, truth.components_))
+        projected = np.asarray(actual.transform(lazy))
         np.testing.assert_allclose(projected, truth.transform(rows.toarray()) * signs, atol=1e-2)
         back = truth.inverse_transform(truth.transform(rows.toarray()))
-        np.testing.assert_allclose(found.inverse_transform(projected), back, atol=1e-2)
+        np.testing.assert_allclose(actual.inverse_transform(projected), back, atol=1e-2)
     svd = TruncatedSVD(3, solver="krylov", n_iter=2, n_oversamples=4).fit(rows)
     assert svd.n_passes_ == 3
     exact = TruncatedSVD(3, solver="krylov", algorithm="arpack").fit(rows)

@@ -61,26 +61,26 @@ def test_projections_of_rows_far_from_the_origin_are_those_of_scikit_learn(offse
     for model in models:
         model.partial_fit(rows[70:]) if hasattr(model, "mean_") else model.fit(rows)
         np.testing.assert_allclose(model.explained_variance_, truth.explained_variance_, rtol=1e-4)
-        found, signs = (
+        actual, signs = (
             np.asarray(model.transform(rows)),
             np.sign((model.components_ * truth.components_).sum(axis=1)),
         )
-        assert np.abs(found * signs - right).max() < 1e-4 * np.abs(right).max(axis=0).min()
-        assert found.dtype == (np.float64 if kind == "float64" else np.float32)
-        np.testing.assert_allclose(model.transform(X), found, atol=1e-5 * np.abs(right).max())
+        assert np.abs(actual * signs - right).max() < 1e-4 * np.abs(right).max(axis=0).min()
+        assert actual.dtype == (np.float64 if kind == "float64" else np.float32)
+        np.testing.assert_allclose(model.transform(X), actual, atol=1e-5 * np.abs(right).max())
 
 
-def test_one_column_far_from_the_origin_beside_sparse_ones_keeps_its_digits():
+def test_far_column_beside_sparse_ones_keeps_its_digits():
     rng = np.random.default_rng(8)
     X = sparse.random_array((300, 40), density=0.05, rng=rng, dtype=np.float32).toarray() * 1e-2
     X[:, 3] = 1013 + 0.01 * rng.standard_normal(300)
     truth = decomposition.PCA(2, svd_solver="full").fit(X.astype(np.float64))
     right = truth.transform(X.astype(np.float64))
     for model in (PCA(2), PCA(2, whiten=True), SketchedPCA(2)):
-        found = model.fit(sparse.csr_array(X)).transform(sparse.csr_array(X))
-        found = found * (np.sqrt(model.explained_variance_) if getattr(model, "whiten", False) else 1)
-        found *= np.sign((model.components_ * truth.components_).sum(axis=1))
-        assert np.abs(found - right).max() < 1e-4 * np.abs(right).max()
+        actual = model.fit(sparse.csr_array(X)).transform(sparse.csr_array(X))
+        actual = actual * (np.sqrt(model.explained_variance_) if getattr(model, "whiten", False) else 1)
+        actual *= np.sign((model.components_ * truth.components_).sum(axis=1))
+        assert np.abs(actual - right).max() < 1e-4 * np.abs(right).max()
 
 
 @pytest.mark.parametrize("solver", ["auto", "krylov", "frequent_directions", "gram"])
@@ -141,14 +141,14 @@ def test_blocks_are_multiplied_about_their_means_and_merged():
     X, Z = 1e7 + RNG.standard_normal((30, 6)), RNG.standard_normal((6, 2))
     A = X - X.mean(axis=0)
     parts = [GramProduct.from_block(rows, factor=Z, center=True) for rows in (X[:10], X[10:], X[:0])]
-    found = parts[0].merge(*parts[1:])
-    np.testing.assert_allclose(found.product, A.T @ A @ Z, rtol=1e-6)
-    np.testing.assert_allclose(found.energy, np.square(A).sum(), rtol=1e-8)
-    np.testing.assert_allclose(found.undo_centering().product, X.T @ X @ Z, rtol=1e-12)
+    actual = parts[0].merge(*parts[1:])
+    np.testing.assert_allclose(actual.product, A.T @ A @ Z, rtol=1e-6)
+    np.testing.assert_allclose(actual.energy, np.square(A).sum(), rtol=1e-8)
+    np.testing.assert_allclose(actual.undo_centering().product, X.T @ X @ Z, rtol=1e-12)
     few = GramProduct.from_block(sparse.csr_array(np.eye(6)), factor=Z, center=True)
-    np.testing.assert_allclose(found.merge(few).product, X.T @ X @ Z + Z, rtol=1e-12)
+    np.testing.assert_allclose(actual.merge(few).product, X.T @ X @ Z + Z, rtol=1e-12)
     of_next_pass = GramProduct.from_block(sparse.csr_array(np.eye(6)), factor=Z, center=True, with_sums=False)
-    np.testing.assert_array_equal(found.merge(of_next_pass).product, found.merge(few).product)
+    np.testing.assert_array_equal(actual.merge(of_next_pass).product, actual.merge(few).product)
     few_rows = sparse.csr_array(np.eye(6))
     for summarize_block in (
         partial(Moments.from_block, center=True),
@@ -188,13 +188,13 @@ def test_a_share_of_the_variance_is_looked_for_again_when_rows_are_added():
 @pytest.mark.parametrize("kind", [np.int64, np.int8, np.uint16])
 def test_integers_of_numpy_are_numbers_of_components(kind):
     X = RNG.standard_normal((60, 40))
-    ours, theirs = (
+    actual, reference = (
         TruncatedSVD(k, solver="krylov", n_iter=2, n_oversamples=1).fit(X).singular_values_ for k in (3, kind(3))
     )
-    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(actual, reference)
 
 
-def test_a_fit_that_left_nothing_to_add_to_names_an_argument_that_the_class_has():
+def test_fit_without_a_summary_to_add_to_names_an_argument():
     X = RNG.standard_normal((50, 30))
     models = PCA(2, svd_solver="in_memory", n_passes=3), TruncatedSVD(2, solver="in_memory")
     for model, name in zip(models, ("svd_solver", "solver"), strict=True):

@@ -40,7 +40,7 @@ def limited(n_bytes):
 
 @settings(deadline=None, max_examples=6)
 @given(n_at_once=st.integers(1, 80), in_file=st.booleans(), double=st.booleans(), seed=st.integers(0, 9))
-def test_a_column_of_a_product_of_sparse_rows_has_the_same_bits_in_any_group(n_at_once, in_file, double, seed):
+def test_product_columns_of_sparse_rows_are_bit_identical_in_any_group(n_at_once, in_file, double, seed):
     random = np.random.default_rng(seed)
     A = sparse.random_array((300, 700), density=0.02, rng=random, format="csr").astype(np.float32)
     Z = tall_array(700, 79, np.float64 if double else np.float32, in_file=in_file)
@@ -59,7 +59,7 @@ def test_a_column_of_a_product_of_sparse_rows_has_the_same_bits_in_any_group(n_a
 
 
 @pytest.mark.parametrize("estimator", [TruncatedSVD, partial(SketchedPCA, solver="krylov", n_passes=3)])
-def test_a_fit_has_the_same_bits_within_any_limit_and_keeps_the_law_of_its_memory(rows, estimator):
+def test_fit_is_bit_identical_in_any_limit_and_within_its_estimate(rows, estimator):
     free = estimator(8).fit(rows)
     assert free.n_passes_ == (5 if estimator is TruncatedSVD else 3)
     width = math.ceil(34 / (free.n_passes_ - 1))

@@ -55,11 +55,11 @@ def of_all_kinds(array):
 def test_whatever_holds_arrays_is_the_same_with_aligned_ones(number):
     fine = of_all_kinds(np.arange(4.0))[number]
     received = of_all_kinds(off(np.arange(4.0)))[number]
-    found = copy_unaligned(received)
+    actual = copy_unaligned(received)
     assert copy_unaligned(fine) is fine
-    assert type(found) is type(fine)
-    assert all(part.flags.aligned for part in parts_of(found))
-    assert [part.tolist() for part in parts_of(found)] == [part.tolist() for part in parts_of(fine)]
+    assert type(actual) is type(fine)
+    assert all(part.flags.aligned for part in parts_of(actual))
+    assert [part.tolist() for part in parts_of(actual)] == [part.tolist() for part in parts_of(fine)]
     assert not all(part.flags.aligned for part in parts_of(received))
 
 

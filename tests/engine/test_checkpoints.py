@@ -103,9 +103,9 @@ def test_appended_rows_read_only_new_blocks(fan_in, store, tmp_path, everything)
             grown = write_counts(counts(n_appended, seed=1), url, append=True, block_rows=BLOCK_ROWS)
             expected = fit(grown)
             make_unreadable(grown.location, store.blocks)
-            found, passes = fit_and_count(partial(fit, grown, checkpoints=tmp_path / "kept"))
+            actual, passes = fit_and_count(partial(fit, grown, checkpoints=tmp_path / "kept"))
             assert passes == [(N_BLOCKS + n_appended, N_BLOCKS)]
-            assert found.gram.tobytes() == expected.gram.tobytes()
+            assert actual.gram.tobytes() == expected.gram.tobytes()
 
 
 def flip(path):
@@ -247,8 +247,8 @@ def test_arrays_in_memory_are_known_by_their_content(tmp_path):
     for rows in (X, sparse.csr_array(X), da.from_array(X.copy(), chunks=(BLOCK_ROWS, -1))):
         for n_kept in (0, None):
             of = partial(GramProduct.from_block, factor=product.copy())
-            _, [(n_blocks, found)] = fit_and_count(partial(summarize, rows, summarize_block=of, checkpoints=tmp_path))
-            assert found == (n_blocks if n_kept is None else 0)
+            _, [(n_blocks, actual)] = fit_and_count(partial(summarize, rows, summarize_block=of, checkpoints=tmp_path))
+            assert actual == (n_blocks if n_kept is None else 0)
     X[0, 0] += 1
     assert fit_and_count(lambda: summarize(X, summarize_block=Moments.from_block, checkpoints=tmp_path))[1][0][1] == 0
 

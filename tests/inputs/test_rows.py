@@ -52,10 +52,10 @@ def test_every_kind_of_rows_gives_the_same_components_lazily_and_in_memory(dtype
     for kind, make in KINDS.items():
         if dtype == ">f4" and ("cs" in kind or "coo" in kind):
             continue  # SciPy has no such matrices
-        found = TruncatedSVD(3).fit(make(X))
-        assert found.components_.dtype == expected.components_.dtype
-        np.testing.assert_allclose(found.components_, expected.components_, atol=1e-5)
-        np.testing.assert_allclose(np.asarray(found.transform(make(X))), expected.transform(X), atol=1e-4)
+        actual = TruncatedSVD(3).fit(make(X))
+        assert actual.components_.dtype == expected.components_.dtype
+        np.testing.assert_allclose(actual.components_, expected.components_, atol=1e-5)
+        np.testing.assert_allclose(np.asarray(actual.transform(make(X))), expected.transform(X), atol=1e-4)
 
 
 MASKED = np.ma.masked_greater(COUNTS.astype(float), 2)
@@ -87,7 +87,7 @@ def test_what_are_no_rows_of_numbers_is_refused_in_the_same_words_lazily(rows, e
         door(rows)
 
 
-def test_objects_are_numbers_in_memory_and_matrices_and_masked_blocks_are_named():
+def test_objects_in_memory_are_numbers_and_masked_blocks_are_named():
     assert door(COUNTS.astype(object)).dtype == np.float64
     with pytest.raises(TypeError, match=r"np\.matrix"):
         door(np.asmatrix(COUNTS))
@@ -101,10 +101,10 @@ def test_repeated_entries_of_sparse_rows_add_up():
     before = twice.data.copy()
     lazy = da.from_array(np.zeros((2, 3)), chunks=(2, 3)).map_blocks(lambda _: twice, meta=sparse.csr_array((0, 0)))
     for rows in (twice, lazy):
-        found = TruncatedSVD(2, solver="krylov", sketch_size=3).fit(rows)
-        assert found.energy_ == pytest.approx(29.0)
-        np.testing.assert_allclose(found.singular_values_, [5, 2])
-        np.testing.assert_allclose(np.asarray(found.transform(rows)), found.transform(once))
+        actual = TruncatedSVD(2, solver="krylov", sketch_size=3).fit(rows)
+        assert actual.energy_ == pytest.approx(29.0)
+        np.testing.assert_allclose(actual.singular_values_, [5, 2])
+        np.testing.assert_allclose(np.asarray(actual.transform(rows)), actual.transform(once))
     np.testing.assert_array_equal(twice.data, before)
 
 

@@ -21,12 +21,12 @@ def test_a_corpus_of_gensim_becomes_a_store(tmp_path):
     texts = ["to be or not to be", "that is the question", "to do is to be"]
     dictionary = Dictionary([text.split() for text in texts])
     corpus = [dictionary.doc2bow(text.split()) for text in texts]
-    theirs = matutils.corpus2csc(corpus, num_terms=len(dictionary), num_docs=3).T
-    ours = write_counts(theirs, str(tmp_path / "theirs"))
+    reference = matutils.corpus2csc(corpus, num_terms=len(dictionary), num_docs=3).T
+    actual = write_counts(reference, str(tmp_path / "theirs"))
     (tmp_path / "lines.txt").write_text("\n".join(texts) + "\n")
     built = build_store(str(tmp_path / "lines.txt"), str(tmp_path / "built"), vocabulary=VocabularySettings())
     order = [dictionary.token2id[term] for term in built.vocabulary.terms]
-    assert np.array_equal(ours.counts.compute().toarray()[:, order], built.counts.compute().toarray())
+    assert np.array_equal(actual.counts.compute().toarray()[:, order], built.counts.compute().toarray())
 
 
 @row("gensim", "to", "`matutils.Sparse2Corpus` streams the rows of a store as (id, count) lists")
@@ -49,9 +49,9 @@ def test_lsi_of_gensim_and_ours_agree(tmp_path):
 
     store = write_counts(ROWS, str(tmp_path / "store"), block_rows=50)
     corpus = matutils.Sparse2Corpus(store.counts.compute(), documents_columns=False)
-    theirs = LsiModel(corpus, num_topics=5, onepass=False, power_iters=8, extra_samples=40, random_seed=0)
-    ours = TruncatedSVD(5).fit(store)
-    assert np.allclose(theirs.projection.s, ours.singular_values_, rtol=1e-3)
+    reference = LsiModel(corpus, num_topics=5, onepass=False, power_iters=8, extra_samples=40, random_seed=0)
+    actual = TruncatedSVD(5).fit(store)
+    assert np.allclose(reference.projection.s, actual.singular_values_, rtol=1e-3)
 
 
 @row(
@@ -71,16 +71,16 @@ def test_our_lsi_model_gives_what_gensims_gives(tmp_path):
     MmCorpus.serialize(str(tmp_path / "rows.mm"), bags)
     corpus = MmCorpus(str(tmp_path / "rows.mm"))
     for streamed in (corpus, TfidfModel(bags)[corpus]):
-        theirs = Theirs(streamed, 4, dictionary, onepass=False, power_iters=30, extra_samples=40, random_seed=0)
-        ours = LsiModel(streamed, 4, dictionary, chunksize=50)
-        assert np.allclose(ours.projection.s, theirs.projection.s, rtol=1e-5)
-        signs = np.sign((ours.projection.u * theirs.projection.u).sum(axis=0))
-        assert np.allclose(ours.projection.u * signs, theirs.projection.u, atol=1e-5)
-        assert np.allclose(np.array(ours[bags[3]])[:, 1] * signs, np.array(theirs[bags[3]])[:, 1], atol=1e-4)
-        assert [(n, text.replace("-", "")) for n, text in ours.print_topics(4, 3)] == [
-            (n, text.replace("-", "")) for n, text in theirs.print_topics(4, 3)
+        reference = Theirs(streamed, 4, dictionary, onepass=False, power_iters=30, extra_samples=40, random_seed=0)
+        actual = LsiModel(streamed, 4, dictionary, chunksize=50)
+        assert np.allclose(actual.projection.s, reference.projection.s, rtol=1e-5)
+        signs = np.sign((actual.projection.u * reference.projection.u).sum(axis=0))
+        assert np.allclose(actual.projection.u * signs, reference.projection.u, atol=1e-5)
+        assert np.allclose(np.array(actual[bags[3]])[:, 1] * signs, np.array(reference[bags[3]])[:, 1], atol=1e-4)
+        assert [(n, text.replace("-", "")) for n, text in actual.print_topics(4, 3)] == [
+            (n, text.replace("-", "")) for n, text in reference.print_topics(4, 3)
         ]
-        near = [MatrixSimilarity(model[streamed], num_features=4)[model[bags[3]]] for model in (ours, theirs)]
+        near = [MatrixSimilarity(model[streamed], num_features=4)[model[bags[3]]] for model in (actual, reference)]
         assert np.allclose(*near, atol=1e-4)
     grown = LsiModel(bags[:70], 4, dictionary)
     grown.add_documents(iter(bags[70:]))
@@ -92,11 +92,11 @@ NOT_HERE = {"test_large_mmap": "arrays are compressed in Zarr, and cannot be map
 
 
 def test_our_lsi_model_passes_gensims_own_tests(monkeypatch):
-    theirs = pytest.importorskip("gensim.test.test_lsimodel")
+    reference = pytest.importorskip("gensim.test.test_lsimodel")
 
-    monkeypatch.setattr(theirs.lsimodel, "LsiModel", LsiModel)
+    monkeypatch.setattr(reference.lsimodel, "LsiModel", LsiModel)
     result = unittest.TestResult()
-    unittest.defaultTestLoader.loadTestsFromTestCase(theirs.TestLsiModel).run(result)
+    unittest.defaultTestLoader.loadTestsFromTestCase(reference.TestLsiModel).run(result)
     failed = {test.id().rpartition(".")[2]: trace for test, trace in result.errors + result.failures}
     assert failed.keys() == NOT_HERE.keys(), failed
     assert result.testsRun >= 14
@@ -104,8 +104,10 @@ def test_our_lsi_model_passes_gensims_own_tests(monkeypatch):
 
 def test_our_lsi_model_has_the_names_of_gensims():
     Theirs = pytest.importorskip("gensim.models").LsiModel
-    theirs, ours = Theirs([[(0, 1)], [(1, 1)]], 1), LsiModel([[(0, 1)], [(1, 1)]], 1)
-    missing = {name for name in {*dir(Theirs), *vars(theirs)} if not name.startswith("_") and not hasattr(ours, name)}
+    reference, actual = Theirs([[(0, 1)], [(1, 1)]], 1), LsiModel([[(0, 1)], [(1, 1)]], 1)
+    missing = {
+        name for name in {*dir(Theirs), *vars(reference)} if not name.startswith("_") and not hasattr(actual, name)
+    }
     assert missing == {"print_debug", "add_lifecycle_event", "lifecycle_events", "dispatcher", "numworkers"}
     for name in (
         "__init__",

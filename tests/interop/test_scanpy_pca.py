@@ -81,7 +81,7 @@ def test_our_keys_are_those_of_scanpy():
         {"layer": "twice", "key_added": "own"},
         {"mask_var": None, "zero_center": False, "svd_solver": "arpack"},
     ):
-        ours, theirs = (
+        actual, reference = (
             pca(
                 cells(CELLS.toarray(), layers={"twice": 2 * CELLS.toarray()}, var={"kept": mask}),
                 4,
@@ -91,14 +91,14 @@ def test_our_keys_are_those_of_scanpy():
             for pca in (pp.pca, sc.pp.pca)
         )
         key = options.get("key_added", "pca")
-        assert set(ours.uns) - {"dspectral"} == set(theirs.uns)
-        assert set(ours.uns[key]) == set(theirs.uns[key])
-        known = theirs.uns[key]["params"]
-        assert set(ours.uns[key]["params"]) == set(known)
+        assert set(actual.uns) - {"dspectral"} == set(reference.uns)
+        assert set(actual.uns[key]) == set(reference.uns[key])
+        known = reference.uns[key]["params"]
+        assert set(actual.uns[key]["params"]) == set(known)
         for name, value in known.items():
-            np.testing.assert_array_equal(ours.uns[key]["params"][name], value)
-        assert (set(ours.obsm), set(ours.varm)) == (set(theirs.obsm), set(theirs.varm))
-        np.testing.assert_allclose(ours.uns[key]["variance"], theirs.uns[key]["variance"], rtol=1e-4)
+            np.testing.assert_array_equal(actual.uns[key]["params"][name], value)
+        assert (set(actual.obsm), set(actual.varm)) == (set(reference.obsm), set(reference.varm))
+        np.testing.assert_allclose(actual.uns[key]["variance"], reference.uns[key]["variance"], rtol=1e-4)
 
 
 @row("scanpy", "inside", "`pp.pca` refuses what scanpy refuses")
@@ -122,11 +122,11 @@ def test_our_refusals_are_those_of_scanpy():
 def test_a_matrix_returns_what_scanpy_returns(kind):
     import scanpy as sc
 
-    ours, theirs = (pca(KINDS[kind], 4, return_info=True) for pca in (pp.pca, sc.pp.pca))
-    signs = np.sign((ours[1] * theirs[1]).sum(axis=1))
-    np.testing.assert_allclose(ours[0] * signs, theirs[0], atol=1e-3)
-    np.testing.assert_allclose(ours[1] * signs[:, None], theirs[1], atol=1e-4)
-    for mine, known in zip(ours[2:], theirs[2:], strict=True):
+    actual, reference = (pca(KINDS[kind], 4, return_info=True) for pca in (pp.pca, sc.pp.pca))
+    signs = np.sign((actual[1] * reference[1]).sum(axis=1))
+    np.testing.assert_allclose(actual[0] * signs, reference[0], atol=1e-3)
+    np.testing.assert_allclose(actual[1] * signs[:, None], reference[1], atol=1e-4)
+    for mine, known in zip(actual[2:], reference[2:], strict=True):
         np.testing.assert_allclose(mine, known, rtol=1e-4)
 
 

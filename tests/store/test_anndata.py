@@ -112,8 +112,8 @@ def test_group_of_one_matrix_opens_by_its_path(url):
     opened = open_store(f"{url}/X")
     assert opened.column_identity is None
     assert np.array_equal(opened.counts.compute().toarray(), DENSE)
-    found, expected = (TruncatedSVD(3).fit(rows).singular_values_ for rows in (opened, open_store(url)))
-    assert np.array_equal(found, expected)
+    actual, expected = (TruncatedSVD(3).fit(rows).singular_values_ for rows in (opened, open_store(url)))
+    assert np.array_equal(actual, expected)
     with pytest.raises(StoreError, match=r"no store.*obs"):
         open_store(f"{url}/obs")
     zarr.open_array(f"{url}/X/indices", mode="r+")[5] = -1
