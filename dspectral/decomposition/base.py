@@ -36,6 +36,7 @@ from dspectral.inputs.rows import (
     validate_rows,
 )
 from dspectral.inputs.top_terms import TopTermsMixin
+from dspectral.linalg.dense import rounding_floor
 from dspectral.parameters import RandomState, check_flag, check_integer, check_option, resolve_seed
 from dspectral.registry import register_class
 from dspectral.types import CheckpointPath, Doubles, FloatArray, RowsLike
@@ -43,8 +44,11 @@ from dspectral.types import CheckpointPath, Doubles, FloatArray, RowsLike
 _GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram", "full", "nystrom")
 """Solvers for which ``partial_fit`` may be available; ``"auto"`` is resolved in ``fit``."""
 EXACT = ("arpack", "covariance_eigh")
-"""Exact solvers of scikit-learn: here ``"auto"`` with a tolerance of ``_EXACT_TOL``."""
-_EXACT_TOL = 1e-5
+"""Exact solvers of scikit-learn: here ``"auto"`` until all residuals are at most ``EXACT_RESIDUAL_TOL``."""
+EXACT_RESIDUAL_TOL = 1e-5
+"""Norm of ``A'A x - value x`` relative to the squared singular value at which passes end."""
+UNCONVERGED_RESIDUAL = 1e-2
+"""Relative residual above which a component is named as not converged after the last pass."""
 MAX_SHARE_COMPONENTS = 64
 """Maximum number of components for a share of the variance in ``partial_fit`` with a sketch."""
 FAR_MEAN = 8.0
@@ -86,6 +90,7 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
     _n_passes: int
     _scikit_solver: str = "auto"
     _n_iter: int | None = None
+    _residual_tol = 0.0
 
     def _make_options(self, dtype: DTypeLike, *, one_pass: bool = False) -> SVDOptions:
         """Return the solver options. With `one_pass`, they have one pass, so that ``partial_fit`` works."""
@@ -95,9 +100,12 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         n_passes, size, k = (int(x) if isinstance(x, Integral) else x for x in numbers)
         # `power_iteration_normalizer` is only validated, because every product is orthonormalized.
         check_option("power_iteration_normalizer", self.power_iteration_normalizer, _NORMALIZERS)
-        tol = 0.0 if one_pass else _EXACT_TOL if exact and not self.tol else self.tol
+        tol, residual_tol = (0.0, 0.0) if one_pass else (self.tol, self._residual_tol)
+        if exact and not tol and not one_pass:
+            residual_tol = EXACT_RESIDUAL_TOL
+        until_converged = bool(tol or residual_tol)
         if n_passes is None:
-            n_passes = MAX_PASSES if tol else self._n_passes
+            n_passes = MAX_PASSES if until_converged else self._n_passes
             if self._n_iter is not None:
                 n_passes = check_integer("n_iter", self._n_iter, at_least=0) + 1
         n_passes = 1 if one_pass else n_passes
@@ -113,6 +121,7 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
             seed=self.random_state_,
             dtype=get_row_dtype(dtype),
             tol=tol,
+            residual_tol=residual_tol,
         )
 
     @engine.tracked_fit
@@ -183,11 +192,11 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
 
     def _warn_if_not_converged(self, options: SVDOptions, lost_share: float) -> None:
         """Warn if a tolerance was not reached within the passes."""
-        is_left_out = self.residuals_ > options.residual_tol * self.singular_values_**2
+        is_left_out = self.residuals_ > UNCONVERGED_RESIDUAL * self.singular_values_**2
         if options.residual_tol and is_left_out.any() and self.solver_ == "krylov":
             warn(
-                f"{np.sum(is_left_out)} of {len(is_left_out)} components, from number {np.argmax(is_left_out)} on, did "
-                f"not converge within {self.n_passes_} passes: their residuals exceed {options.residual_tol:.0e} of "
+                f"{np.sum(is_left_out)} of {len(is_left_out)} components, from number {np.argmax(is_left_out) + 1} on, "
+                f"did not converge within {self.n_passes_} passes: their residuals exceed {UNCONVERGED_RESIDUAL} of "
                 "their squared singular values. singular_value_intervals_ has bounds of the singular values; increase "
                 "n_passes or sketch_size",
                 ConvergenceWarning,
@@ -335,7 +344,9 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         self.components_ = result.axes
         self.singular_values_ = np.sqrt(result.values)
         self.singular_value_intervals_ = np.sqrt(result.bounds[: len(result.values)])
-        self.residuals_ = result.residuals
+        # Components and products are rounded.
+        rounding = 8.0 * rounding_floor(result.values, result.axes.dtype)
+        self.residuals_ = result.residuals + rounding * (result.values > 0.0)
         self.n_components_ = len(result.axes)
         self.n_samples_ = self.n_samples_seen_ = result.n_rows
         self.energy_ = result.energy
@@ -347,7 +358,9 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         variances, degrees = np.maximum(result.variances, 0.0), max(1, result.n_rows - self._ddof)
         self.explained_variance_ = variances / degrees
         # If all rows are equal up to rounding, no direction explains any variance.
-        self.explained_variance_ratio_ = variances / (result.scatter if result.scatter > result.noise_floor else np.inf)
+        # Rounding may leave less scatter than the variances have together.
+        scatter = max(result.scatter, float(variances.sum()))
+        self.explained_variance_ratio_ = variances / (scatter if result.scatter > result.noise_floor else np.inf)
         n_rest = min(result.n_rows, result.axes.shape[1]) - len(result.axes)
         residual_variance = max(0.0, result.scatter / degrees - float(self.explained_variance_.sum()))
         self.noise_variance_ = residual_variance / n_rest if n_rest > 0 else 0.0

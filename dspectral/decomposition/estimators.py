@@ -22,12 +22,12 @@ class SketchedPCA(Decomposition):
     center : bool, default=True
         Whether the column means are subtracted. Rank-one corrections keep sparse rows sparse.
     solver : str, default="auto"
-        - ``"frequent_directions"``: one pass, a sketch of ``sketch_size`` rows with a deterministic error bound;
+        - ``"frequent_directions"``: one pass, a sketch of ``sketch_size`` rows with an error bound;
         - ``"median_frequent_directions"``: the same with the shrink schedule of figure 1 of Kim et al. 2016, which
           keeps half as many rows;
         - ``"gram"``: one pass, exact, ``8 d^2`` bytes per task for d columns;
         - ``"full"``: one pass of QR decompositions, exact also for singular values far below the largest, ``8 d^2``
-          bytes per task; above 2,048 columns ``"in_memory"``, or ``"krylov"`` with a `tol` of 1e-5;
+          bytes per task; above 2,048 columns ``"in_memory"``, or ``"krylov"`` until all residuals are small;
         - ``"nystrom"``: one pass of products with a basis, which is computed from about a twentieth of the rows (the
           pilot, read from at least four blocks); the error bound is random;
         - ``"krylov"``: ``n_passes`` passes, close to exact from the third on;
@@ -54,7 +54,11 @@ class SketchedPCA(Decomposition):
     components_ : ndarray, shape (n_components, n_columns)
         Orthonormal rows; the entry of largest magnitude of each is positive. Components beyond the rank are zero.
     singular_values_ : ndarray of float64, shape (n_components,)
-        Singular values of the centered rows, each at most the true value.
+        Singular values of the centered rows, each at most the true value up to rounding.
+    singular_value_intervals_ : ndarray of float64, shape (n_components, 2)
+        Lower and upper bound of each true singular value.
+    residuals_ : ndarray of float64, shape (n_components,)
+        Bound on ``|A'A x - s^2 x|`` for each component x with its singular value s.
     explained_variance_, explained_variance_ratio_ : ndarray of float64, shape (n_components,)
         Variance along each component, and its share of the total variance.
     mean_ : ndarray of float64, shape (n_columns,)
@@ -136,7 +140,7 @@ class TruncatedSVD(Decomposition):
     tol : float, default=0.0
         Maximum share of the energy lost relative to the best rank k, as for :class:`SketchedPCA`.
     algorithm : {"randomized", "arpack"}, default="randomized"
-        Solver name of scikit-learn. ``"arpack"`` sets a `tol` of 1e-5 if that is 0.
+        Solver name of scikit-learn. ``"arpack"`` takes passes until all residuals are small.
     n_iter : int, optional
         Same as ``n_passes - 1``, under scikit-learn's name.
     n_oversamples : int, optional
@@ -148,7 +152,7 @@ class TruncatedSVD(Decomposition):
 
     Attributes
     ----------
-    components_, singular_values_, energy_, certificate_
+    components_, singular_values_, singular_value_intervals_, residuals_, energy_, certificate_
         As for :class:`SketchedPCA`, but of the rows without centering.
     explained_variance_, explained_variance_ratio_, mean_
         As for :class:`SketchedPCA`: variance about the mean along each component, and its share of the total variance.
@@ -232,7 +236,7 @@ class PCA(Decomposition):
         Whether ``transform`` divides by the standard deviation along each component.
     svd_solver : str, default="auto"
         A `solver` of :class:`SketchedPCA`, or a name of scikit-learn: ``"randomized"`` is ``"auto"``, and
-        ``"covariance_eigh"`` and ``"arpack"`` are ``"auto"`` with a `tol` of 1e-5 if that is 0.
+        ``"covariance_eigh"`` and ``"arpack"`` are ``"auto"`` with passes until all residuals are small, if `tol` is 0.
     tol : float, default=0.0
         Maximum share of the energy lost relative to the best rank k, as for :class:`SketchedPCA`.
     iterated_power : int or "auto", default="auto"
@@ -254,7 +258,7 @@ class PCA(Decomposition):
         Mean of the variances beyond the components.
     n_components_, n_samples_ : int
         Number of components and of rows.
-    certificate_, energy_, solver_, n_passes_, n_samples_seen_, random_state_, summary_
+    singular_value_intervals_, residuals_, certificate_, energy_, solver_, n_passes_, n_samples_seen_, random_state_
         As for :class:`SketchedPCA`.
 
     Examples

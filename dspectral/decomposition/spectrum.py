@@ -102,6 +102,11 @@ class SVDOptions(NamedTuple):
     residual_tol: float = 0.0
 
     @property
+    def until_converged(self) -> bool:
+        """Whether the number of passes depends on a tolerance."""
+        return self.tol > 0.0 or self.residual_tol > 0.0
+
+    @property
     def n_sketch_rows(self) -> int:
         """Number of rows of a sketch, by default ``2 k + 10`` for k components."""
         return self.sketch_size or 2 * self.n_components + OVERSAMPLING
@@ -120,13 +125,13 @@ def select_solver(options: SVDOptions, n_columns: int) -> str:
         return options.solver
     if n_columns <= GRAM_COLUMNS:
         return "full" if options.solver == "full" else "gram"
-    return "frequent_directions" if options.n_passes == 1 and not options.tol else "krylov"
+    return "frequent_directions" if options.n_passes == 1 and not options.until_converged else "krylov"
 
 
 def select_solver_for_rows(X: "CheckedRows | HoldsRows", options: SVDOptions) -> str:
     """Return the solver of rows; ``"auto"`` is ``"in_memory"`` for small rows under every scheduler."""
     solver = select_solver(options, X.shape[1])
-    share = FIXED_PASSES_SHARE if solver == "krylov" and not options.tol else 1.0
+    share = FIXED_PASSES_SHARE if solver == "krylov" and not options.until_converged else 1.0
     may_collect = options.solver in ("auto", "full") and solver not in ("gram", "full")
     return "in_memory" if may_collect and engine.is_small(X, share) else solver
 
@@ -171,7 +176,9 @@ def product_summarizer(factor: FloatArray, *, with_sums: bool = True) -> Callabl
 
 def n_product_columns(options: SVDOptions, n_columns: int) -> int:
     """Return the number of columns of a product."""
-    if options.tol:  # a third of the columns are probes of the certificate
+    if options.tol or (
+        options.residual_tol and options.sketch_size is None
+    ):  # a third of the columns are probes of the certificate
         return min(n_columns, options.sketch_size or 2 * options.n_components + 3 * OVERSAMPLING)
     # With fewer passes each product needs more columns.
     return min(n_columns, math.ceil(options.n_space_columns / max(1, options.n_passes - 1)))
@@ -482,8 +489,8 @@ def in_memory_spectrum(summary: AllRows, options: SVDOptions) -> Spectrum:
     lost = float(np.sum(bounds[:, 1])) - math.fsum(values)
     certificate = Certificate.from_bounds(float(svd.bounds[-1]) + rounding, svd.energy, lost)
     answer = axes, values, n_rows, svd.mean, svd.energy, certificate
-    fields = svd.variance_fields
-    return Spectrum(*answer, "in_memory", 1, sketch_summary, *fields, 0.0, bounds, svd.residuals + rounding)
+    fields, residuals = svd.variance_fields, svd.residuals + rounding_floor(values, options.dtype)
+    return Spectrum(*answer, "in_memory", 1, sketch_summary, *fields, 0.0, bounds, residuals)
 
 
 def krylov_spectrum(
@@ -496,7 +503,7 @@ def krylov_spectrum(
     block Krylov methods for stronger and faster approximate singular value decomposition", algorithm 2.
     """
     n_passes, width = options.n_passes, n_product_columns(options, n_columns)
-    k, until_converged = options.n_components, options.tol > 0.0 or options.residual_tol > 0.0
+    k = options.n_components
     basis_bytes = n_columns * (n_passes * width + options.n_components) * np.dtype(options.dtype).itemsize
     start = draw_random_columns(n_columns, width, options, in_file=basis_bytes > get_memory_limit())
     space, n_done, n_reads, scale, lost_share = KrylovSpace.start(start), 0, 0, 1.0, 1.0
@@ -517,7 +524,7 @@ def krylov_spectrum(
             product *= product.dtype.type(scale)
         product = product.astype(options.dtype, copy=False)
         is_last = n_done == n_passes or space.newest.shape[1] == 0
-        if not until_converged:
+        if not options.until_converged:
             if is_last:
                 best = space.close(product, k, -(-width // 3))
                 break
@@ -536,8 +543,8 @@ def krylov_spectrum(
         return best.rows(1.0 / np.sqrt(best.values[:k]), release_parts=True)
 
     bounds = certify_space(gram_product, best, scale, options)
-    residuals = best.outside_norms * (energy if best.bounds is None else best.bounds.outside / scale)
     floor = best.floor / scale
+    residuals = best.outside_norms * (energy if best.bounds is None else best.bounds.outside / scale) + floor
     return spectrum_from_products(
         get_axes, best.values / scale, floor, gram_product, options, *bounds, residuals, "krylov", n_reads
     )
@@ -561,7 +568,7 @@ def certify_space(
     """
     k, values, energy = options.n_components, best.values / scale, gram_product.get_energy(center=options.center)
     rounding = product_rounding_bound(gram_product.n_rows, max(energy, gram_product.energy), options.dtype)
-    mean_rounding = best.rounding / scale
+    mean_rounding = float(best.roundings[:k].max(initial=0.0)) / scale
     if gram_product.projected_total is not None:
         mean_rounding += mean_rounding_bound(gram_product.energy, gram_product.mean_energy)
     # Values whose rounding exceeds them are left out of the bound.
@@ -576,8 +583,7 @@ def certify_space(
     upper = np.maximum(upper, padded)
     excess = upper - padded
     if best.bounds is not None:
-        until_converged = options.tol > 0.0 or options.residual_tol > 0.0
-        error = min(error, (excess.max() if until_converged else best.bounds.outside / scale) + rounding)
+        error = min(error, (excess.max() if options.until_converged else best.bounds.outside / scale) + rounding)
     max_lost = min(max_lost, excess.sum() + k * rounding)
     certificate = Certificate.from_bounds(error, energy, max_lost)
     lost_share = min(trace, float(excess.sum())) / (energy or 1.0)
@@ -650,6 +656,13 @@ def spectrum_from_products(
     noise_floor = (
         mean_noise_floor(n_rows, mean_energy) if is_centered else sum_rounding_bound(n_rows, gram_product.energy)
     )
+    if is_centered and not options.center and noise_floor < scatter <= rounding_floor(values, np.float64):
+        warn(
+            f"explained_variance_ is smaller than the rounding of the squared singular values, up to {values[0]:.2g}, "
+            f"because the mean is far from 0: use PCA, or solver='full' or 'gram' (solver is {solver!r})",
+            UserWarning,
+            stacklevel=6,
+        )
     floor = max(rounding, floor * (k < options.n_components))
     resolution = math.sqrt(min(1.0, floor / values[0])) if k else 1.0
     bounds[:, 1] = np.maximum(bounds[:, 1], floor)

@@ -30,6 +30,8 @@ FITTED_ATTRIBUTES = {
     "variance": "explained_variance_",
     "variance_ratio": "explained_variance_ratio_",
     "singular_values": "singular_values_",
+    "singular_value_intervals": "singular_value_intervals_",
+    "residuals": "residuals_",
     "energy": "energy_",
     "n_passes": "n_passes_",
     "n_samples_seen": "n_samples_seen_",

@@ -29,6 +29,8 @@ MARGIN = 16.0
 """Eigenvalues above this multiple of the rounding error count towards the rank."""
 GRADED_RATIO = 1e3
 """Ratio of squared singular values, or of column lengths, above which rounding must be treated per column."""
+MIN_AXIS_LENGTH = 0.5
+"""Length below which a singular vector, computed from an eigenvector of a Gram matrix, is rounding."""
 MAX_SUM_TERMS = 1 << 14
 """Largest number of terms of a sum in single precision."""
 MAX_JACOBI_ROWS = 1024
@@ -246,16 +248,23 @@ def fix_signs(rows: FloatArray, *, overwrite: bool = False) -> FloatArray:
 def principal_axes(sketch: FloatArray, k: int) -> tuple[FloatArray, Doubles]:
     """Return the first right singular vectors of a wide matrix, and its singular values.
 
-    ``V' = S^(-1) U' A`` with the eigenpairs ``(U, S^2)`` of ``A A'``, then ``(V'V)^(-1/2) V'``, because the first step
+    ``V' = S^(-1) U' A`` with the eigenpairs ``(U, S^2)`` of ``A A'``, then :func:`orthonormalize_axes`: the first step
     is orthogonal only to rounding times the condition number. Cost: ``2 r^2 d + 4 k r d`` flops. Shapes: `sketch`
     (r, d); returns `axes` (k', d), `singular_values` (k',).
     """
     values, vectors = leading_eigenpairs(row_gram(sketch), sketch.dtype, k=k)
-    return orthonormalize_axes(combine_rows((vectors / np.sqrt(values)).T, sketch)), np.sqrt(values)
+    axes = combine_rows((vectors / np.sqrt(values)).T, sketch)
+    # The length of an axis shows whether its value, computed from squares, is rounding.
+    is_rounding = column_norms(axes.T) < MIN_AXIS_LENGTH
+    rank = int(np.argmax(np.append(is_rounding, True)))
+    return orthonormalize_axes(axes[:rank]), np.sqrt(values[:rank])
 
 
 def orthonormalize_axes(axes: FloatArray) -> FloatArray:
-    """Orthonormalize singular vectors (k, d) by the symmetric inverse square root, in ``4 k^2 d`` flops."""
-    values, rotation = scipy.linalg.eigh(row_gram(axes))
-    axes = combine_rows((rotation / np.sqrt(values)) @ rotation.T, axes)
-    return fix_signs(axes, overwrite=True)
+    """Orthonormalize nearly orthonormal singular vectors (k, d) one after the other, in ``3 k^2 d`` flops.
+
+    Errors of the vectors of small values do not affect those of large values, which come first.
+    """
+    triangle = scipy.linalg.cholesky(row_gram(axes), lower=True, check_finite=False)
+    inverse = scipy.linalg.solve_triangular(triangle, np.eye(len(triangle)), lower=True, check_finite=False)
+    return fix_signs(combine_rows(inverse, axes), overwrite=True)

@@ -199,8 +199,7 @@ class KrylovSpace(NamedTuple):
         # T is as asymmetric as its rounding, which tiny columns of the basis amplify.
         rounding = 4.0 * float(np.linalg.norm(T[:n_inside] - T[:n_inside].T))
         floor = max(rounding_floor(values, self.newest.dtype), rounding)
-        is_rounding = values <= floor
-        rank = int(np.argmax(is_rounding)) if is_rounding.any() else len(values)
+        rank = count_leading(values > floor)
         values, coefficients = values[:rank], E[:, :rank] * np.sqrt(values[:rank])
         outside_norms = np.linalg.norm(E[n_inside:, :rank], axis=0)
         return Approximation(
@@ -208,7 +207,7 @@ class KrylovSpace(NamedTuple):
             coefficients,
             self.basis,
             rounding_factors=np.ones(rank),
-            rounding=rounding,
+            roundings=np.full(rank, rounding),
             floor=floor,
             outside_norms=outside_norms,
             bounds=self._bound_eigenvalues(H, n_inside, k, n_probes),
@@ -344,9 +343,9 @@ class EigenvalueBounds(NamedTuple):
 class Approximation(NamedTuple):
     """Lower approximation ``rows' rows <= C`` with ``rows = coefficients' M'``.
 
-    `values` (r,): eigenvalues of the approximation, largest first; `coefficients` (sum m_i, r): weights of
-    the columns of M; `parts` (d, m_i): blocks of columns of M; `rounding_factors` (r,): factors by which the
-    rounding of products grows in the sums of the first 1, ..., r values; `rounding`: measured rounding of the values;
+    `values` (r,): eigenvalues of the approximation, largest first; `coefficients` (sum m_i, r): weights of the columns
+    of M; `parts` (d, m_i): blocks of columns of M; `rounding_factors` (r,): factors by which the rounding of products
+    grows in the sums of the first 1, ..., r values; `roundings` (r,): measured rounding of the first 1, ..., r values;
     `floor`: value below which eigenvalues may be dropped as rounding; `outside_norms` (r,): norms of the parts of the
     eigenvectors outside of the space whose products are known; `bounds`: None without probes.
     """
@@ -355,7 +354,7 @@ class Approximation(NamedTuple):
     coefficients: Doubles
     parts: tuple[FloatArray, ...]
     rounding_factors: Doubles
-    rounding: float
+    roundings: Doubles
     floor: float
     outside_norms: Doubles
     bounds: EigenvalueBounds | None = None
@@ -427,20 +426,29 @@ def _best_approximation(parts: tuple[FloatArray, ...], T: Doubles, inner: Double
     scales, (values, rotation) = 1.0 / np.sqrt(values), leading_eigenpairs(squares, parts[0].dtype)
     # The singular vector x is ``M T z / value`` with ``z = V w sqrt(value / v)`` for an eigenvector w. Rounding E of
     # products adds at most ``|E| (2 |z| + |z|^2)`` to its value, and rounding of ``M'P`` that of z in P.
-    weights = np.square((vectors * scales) @ rotation) * values
+    Z = (vectors * scales) @ rotation * np.sqrt(values)
+    weights = np.square(Z)
     last = weights[-parts[-1].shape[1] :].sum(axis=0) * values[:1] / values
     factors = np.square(1.0 + np.sqrt(weights.sum(axis=0))) + last
-    coefficients = root @ rotation
+    # E is as large as the asymmetry of `K'C K`. Values below what it adds are dropped.
+    added = np.linalg.norm((projected - projected.T) @ Z, axis=0) * (2.0 + np.linalg.norm(Z, axis=0))
+    rank = count_leading(values > added)
+    values, coefficients = values[:rank], root @ rotation[:, :rank]
     inside = (inner[: T.shape[1]] @ coefficients) / np.sqrt(values)
     return Approximation(
         values,
         coefficients,
         parts,
-        rounding_factors=np.maximum.accumulate(factors),
-        rounding=0.0,
-        floor=max(unstable_value, rounding_floor(values, parts[0].dtype)),
+        rounding_factors=np.maximum.accumulate(factors[:rank]),
+        roundings=np.maximum.accumulate(added[:rank]),
+        floor=max(unstable_value, rounding_floor(values, parts[0].dtype), added[rank : rank + 1].sum()),
         outside_norms=np.sqrt(np.maximum(0.0, 1.0 - np.square(inside).sum(axis=0))),
     )
+
+
+def count_leading(is_true: NDArray[np.bool_]) -> int:
+    """Return the number of entries (n,) before the first False."""
+    return int(np.argmin(np.append(is_true, False)))
 
 
 def find_stable_pairs(

@@ -39,7 +39,7 @@ class Scree(NamedTuple):
 
 
 def plot_spectrum(model: HasSpectrum, ax: Axes | None = None) -> Axes:
-    """Plot the singular values of a model and their cumulative share of the energy.
+    """Plot the singular values of a model, intervals that hold the true ones, and their cumulative share of the energy.
 
     Parameters
     ----------
@@ -71,6 +71,9 @@ def plot_spectrum(model: HasSpectrum, ax: Axes | None = None) -> Axes:
     is_positive = scree.values > 0  # a logarithmic axis has no zero
     marker = "o" if len(number) <= 60 else None
     ax.semilogy(number[is_positive], np.sqrt(scree.values[is_positive]), color=BLUE, marker=marker, markersize=4)
+    if (intervals := getattr(model, "singular_value_intervals_", None)) is not None:
+        low, high = np.maximum(intervals[is_positive], ax.get_ylim()[0]).T
+        ax.fill_between(number[is_positive], low, high, color=BLUE, alpha=0.2, linewidth=0)
     finish_axes(ax, ylabel="singular value")
     ax.yaxis.label.set_color(BLUE)
     shares = ax.twinx()

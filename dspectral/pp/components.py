@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral import engine
+from dspectral.decomposition.base import EXACT_RESIDUAL_TOL
 from dspectral.decomposition.estimators import SketchedPCA, TruncatedSVD
 from dspectral.io.anndata import (
     build_loadings,
@@ -197,7 +198,9 @@ def pca(  # noqa: PLR0913
         create_groups(target, ("obsm", "varm", "uns"))
     is_remote = isinstance(target, Location) and not is_local(target.open_file_system()[0])
     source = "remote" if is_remote else "disk" if engine.is_lazy(rows) else "memory"
-    model = kind(k, **_select_solver(rows.shape, k, tol, source), random_state=seed).fit(rows)
+    model = kind(k, **_select_solver(rows.shape, k, tol, source), random_state=seed)
+    model._residual_tol = 0.0 if tol else EXACT_RESIDUAL_TOL  # noqa: SLF001  of the same package
+    model.fit(rows)
     coordinates = model.transform(rows).astype(dtype, copy=False)
     if target is None:
         info = model.components_, model.explained_variance_ratio_, model.explained_variance_
