@@ -155,30 +155,15 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         ConvergenceWarning
             If more than ``tol`` of the energy may be lost.
         """
-        return self._fit(X)
-
-    def _fit(self, X: RowsLike, *, one_pass: bool = False) -> Self:
-        """Fit the components. With `one_pass`, read one pass, so that ``partial_fit`` works.
-
-        For a share of the variance try 32 components, then double the number; with `one_pass` the sketch size is the
-        maximum.
-        """
-        X = validate_rows(self, X, reset=True)
-        self.random_state_ = resolve_seed(self.random_state)
-        options = self._make_options(X.dtype, one_pass=one_pass)
-        if self.n_components is None:
-            options = options._replace(n_components=min(X.shape))
-        if one_pass:
-            options = options._replace(solver=select_solver(options, X.shape[1]))
+        X, options = self._prepare(X)
         if not _is_share(self.n_components):
             result = spectrum(X, options)
             self._set(result)
         else:
+            # For a share of the variance try 32 components, then double the number.
             max_components, n_passes = min(X.shape), 0
             finds_all = select_solver(options, X.shape[1]) in ("gram", "full")
-            if one_pass and not finds_all:
-                max_components = min(max_components, options.sketch_size or MAX_SHARE_COMPONENTS)
-            k = max_components if finds_all or one_pass else min(32, max_components)
+            k = max_components if finds_all else min(32, max_components)
             while True:
                 result = spectrum(X, options._replace(n_components=k), is_last=k == max_components, warns=False)
                 n_passes += result.n_passes
@@ -190,6 +175,17 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         self._warn_if_not_converged(options, result.lost_share)
         return self
 
+    def _prepare(self, X: RowsLike, *, one_pass: bool = False) -> tuple[Any, SVDOptions]:
+        """Return validated rows and the solver options, with `one_pass` those of a fit that can be updated."""
+        X = validate_rows(self, X, reset=True)
+        self.random_state_ = resolve_seed(self.random_state)
+        options = self._make_options(X.dtype, one_pass=one_pass)
+        if self.n_components is None:
+            options = options._replace(n_components=min(X.shape))
+        if one_pass:
+            options = options._replace(solver=select_solver(options, X.shape[1]))
+        return X, options
+
     def _warn_if_not_converged(self, options: SVDOptions, lost_share: float) -> None:
         """Warn if a tolerance was not reached within the passes."""
         is_left_out = self.residuals_ > UNCONVERGED_RESIDUAL * self.singular_values_**2
@@ -200,14 +196,14 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
                 "their squared singular values. singular_value_intervals_ has bounds of the singular values; increase "
                 "n_passes or sketch_size",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
         elif 0 < options.tol < lost_share:
             warn(
                 f"tol={options.tol} was not reached: up to {self.certificate_.lost:.2g} of the energy may be lost "
                 f"after {self.n_passes_} pass(es) of solver {self.solver_!r}; increase n_passes or sketch_size",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
 
     def _truncate_to_share(self, result: Spectrum) -> None:
@@ -241,7 +237,15 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
             If X has another number of columns, or ``fit`` used a solver that cannot be updated.
         """
         if not hasattr(self, "components_"):
-            return self._fit(X, one_pass=True)
+            X, options = self._prepare(X, one_pass=True)
+            if not _is_share(self.n_components):
+                self._set(spectrum(X, options))
+                return self
+            # The sketch size limits the number of components for a share.
+            finds_all = options.solver in ("gram", "full")
+            k = min(X.shape) if finds_all else min(*X.shape, options.sketch_size or MAX_SHARE_COMPONENTS)
+            self._truncate_to_share(spectrum(X, options._replace(n_components=k), warns=False))
+            return self
         X = validate_rows(self, X, reset=False)
         summary: Any = self.summary_
         if summary is None:

@@ -199,11 +199,9 @@ def draw_random_columns(height: int, width: int, options: SVDOptions, *, in_file
 
 
 def multiply_by_column_groups(
-    multiply: Callable[[FloatArray], GramProduct], Z: FloatArray, n_at_once: int
+    summarize: Callable[..., GramProduct], Z: FloatArray, n_at_once: int, *, with_sums: bool
 ) -> tuple[GramProduct, int]:
     """Return the product with a matrix (d, r), by groups of `n_at_once` columns, and the number of groups."""
-    if n_at_once >= Z.shape[1] and not is_in_file(Z):
-        return multiply(Z), 1
     product = tall_zeros_like(Z, Z.shape[1])
     projected_totals = []
     starts = range(0, max(1, Z.shape[1]), n_at_once)
@@ -213,7 +211,7 @@ def multiply_by_column_groups(
         factor = np.empty((len(Z), group.stop - start), dtype=Z.dtype)
         for panel in iter_panels(len(Z), Z):
             factor[panel] = Z[panel, group]
-        part = multiply(factor)
+        part = summarize(summarize_block=product_summarizer(factor, with_sums=with_sums))
         projected_totals += [] if part.projected_total is None else [part.projected_total]
         for panel in iter_panels(len(Z), product):
             product[panel, group] = part.product[panel]
@@ -324,7 +322,8 @@ def spectrum(
         return pad_components(answer, options, warns=warns)
     products = options._replace(dtype=get_product_dtype(X, options))
     if solver == "krylov":
-        result = krylov_spectrum(PassProduct(X), X.shape[1], products, n_reads // options.n_passes)
+        summarize = partial(engine.summarize, X, name="product")
+        result = krylov_spectrum(summarize, X.shape[1], products, n_reads // options.n_passes)
         result = result._replace(axes=result.axes.astype(options.dtype, copy=False))
     elif solver == "nystrom":
         basis = pilot_basis(X, products)
@@ -335,21 +334,6 @@ def spectrum(
         summary = engine.summarize(X, summarize_block=block_summarizer(options, solver), name="sketch")
         result = spectrum_from_summary(summary, options)
     return pad_components(result, options, warns=warns)
-
-
-class PassProduct:
-    """Product of ``A'A`` with a matrix in one pass over rows A, with their sums from the first pass."""
-
-    def __init__(self, X: "CheckedRows | HoldsRows") -> None:
-        self.X, self.total, self.energy, self.with_sums = X, np.zeros(0), 0.0, True
-
-    def __call__(self, Z: FloatArray) -> GramProduct:
-        """Return the product with a matrix (d, r)."""
-        summarize_block = product_summarizer(Z, with_sums=self.with_sums)
-        part = engine.summarize(self.X, summarize_block=summarize_block, name="product")
-        if self.with_sums:  # once, unless rows are out of the range of the factor, which their energy shows
-            self.total, self.energy, self.with_sums = part.total, part.energy, part.product.dtype != Z.dtype
-        return part._replace(total=self.total, energy=self.energy)
 
 
 def pilot_basis(X: "CheckedRows | HoldsRows", options: SVDOptions) -> FloatArray:
@@ -494,9 +478,9 @@ def in_memory_spectrum(summary: AllRows, options: SVDOptions) -> Spectrum:
 
 
 def krylov_spectrum(
-    multiply: Callable[[FloatArray], GramProduct], n_columns: int, options: SVDOptions, n_groups: int = 1
+    summarize: Callable[..., GramProduct], n_columns: int, options: SVDOptions, n_groups: int = 1
 ) -> Spectrum:
-    """Decompose ``A'A``, given as a function that multiplies by it in one pass.
+    """Decompose ``A'A``, given as a function that summarizes all rows by ``summarize_block=`` in one pass.
 
     With w columns of a product, p products and k components the space takes ``d (p w + k)`` numbers: in memory up to
     ``dspectral.memory-limit`` (1 GiB), else in temporary files, with the same bits. Musco and Musco 2015, "Randomized
@@ -506,37 +490,33 @@ def krylov_spectrum(
     k = options.n_components
     basis_bytes = n_columns * (n_passes * width + options.n_components) * np.dtype(options.dtype).itemsize
     start = draw_random_columns(n_columns, width, options, in_file=basis_bytes > get_memory_limit())
-    space, n_done, n_reads, scale, lost_share = KrylovSpace.start(start), 0, 0, 1.0, 1.0
+    space, n_done, n_reads, scale = KrylovSpace.start(start), 0, 0, 1.0
     del start
+    n_at_once, with_sums, total, total_energy = math.ceil(width / n_groups), True, np.zeros(0), 0.0
     # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction if `center`. The
     # last product needs no orthogonalization, but with a tolerance the last one is not known in advance.
     while True:
-        gram_product, n_more = multiply_by_column_groups(multiply, space.newest, math.ceil(width / n_groups))
-        n_done, n_reads = n_done + 1, n_reads + n_more
-        product, gram_product = gram_product.product, gram_product._replace(product=gram_product.product[:0])
+        Z, n_more = space.newest, 1
+        if n_at_once >= Z.shape[1] and not is_in_file(Z):
+            gram_product = summarize(summarize_block=product_summarizer(Z, with_sums=with_sums))
+        else:
+            gram_product, n_more = multiply_by_column_groups(summarize, Z, n_at_once, with_sums=with_sums)
+        n_done, n_reads, product = n_done + 1, n_reads + n_more, gram_product.product
+        if with_sums:  # once, unless rows are out of the range of the factor, which their energy shows
+            total, total_energy, with_sums = gram_product.total, gram_product.energy, product.dtype != Z.dtype
+        gram_product = gram_product._replace(product=product[:0], total=total, energy=total_energy)
         energy = gram_product.get_energy(center=options.center)
-        if added := int(gram_product.projected_total is not None) - int(options.center):
-            add_mean_term(product, gram_product.mean, added * gram_product.n_rows, space.newest)
         if n_done == 1:
             check_range(energy, np.float64)
             scale = power_of_four_scale(max(energy, gram_product.energy), options.dtype)
-        if scale != 1.0:
-            product *= product.dtype.type(scale)
-        product = product.astype(options.dtype, copy=False)
-        is_last = n_done == n_passes or space.newest.shape[1] == 0
-        if not options.until_converged:
-            if is_last:
-                best = space.close(product, k, -(-width // 3))
-                break
-            space = space.extend(product)
-            continue
+        product = scale_product(product, gram_product, Z, scale, options)
+        is_last = n_done == n_passes or not Z.shape[1]
+        if is_last and not options.until_converged:
+            best = space.close(product, k, -(-width // 3))
+            break
         space = space.extend(product)
-        is_last |= space.newest.shape[1] == 0
-        if not is_last and options.residual_tol and not has_converged(space, k, options.residual_tol, n_passes, n_done):
-            continue
-        best = space.approximate(k, -(-width // 3))
-        lost_share = certify_space(gram_product, best, scale, options)[2]
-        if is_last or options.residual_tol or lost_share <= options.tol:
+        if options.until_converged and (is_last or has_converged(space, gram_product, n_done, scale, options)):
+            best = space.approximate(k, -(-width // 3))
             break
 
     def get_axes(k: int) -> FloatArray:
@@ -550,12 +530,31 @@ def krylov_spectrum(
     )
 
 
-def has_converged(space: KrylovSpace, k: int, residual_tol: float, n_passes: int, n_done: int) -> bool:
-    """Return whether the residuals of k Ritz pairs are small; computed in every third pass of the second half."""
+def scale_product(
+    product: FloatArray, gram_product: GramProduct, Z: FloatArray, scale: float, options: SVDOptions
+) -> FloatArray:
+    """Return the product (d, r) with Z, centered or not as `options` require, times the scale, in their type."""
+    if added := int(gram_product.projected_total is not None) - int(options.center):
+        add_mean_term(product, gram_product.mean, added * gram_product.n_rows, Z)
+    if scale != 1.0:
+        product *= product.dtype.type(scale)
+    return product.astype(options.dtype, copy=False)
+
+
+def has_converged(
+    space: KrylovSpace, gram_product: GramProduct, n_done: int, scale: float, options: SVDOptions
+) -> bool:
+    """Return whether little energy is lost or, every third pass of the second half, k residuals are small."""
+    k, n_passes = options.n_components, options.n_passes
+    if not space.newest.shape[1]:
+        return True
+    if options.tol:
+        best = space.approximate(k, -(-n_product_columns(options, len(space.newest)) // 3))
+        return certify_space(gram_product, best, scale, options)[2] <= options.tol
     if 2 * n_done < n_passes or (n_passes - n_done) % 3:
         return False
     values, residuals = space.ritz_values(k)
-    return len(values) == k and bool(np.all(residuals <= residual_tol * values))
+    return len(values) == k and bool(np.all(residuals <= options.residual_tol * values))
 
 
 def certify_space(

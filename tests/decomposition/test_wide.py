@@ -46,8 +46,8 @@ def test_product_columns_of_sparse_rows_are_bit_identical_in_any_group(n_at_once
     Z = tall_array(700, 79, np.float64 if double else np.float32, in_file=in_file)
     Z[:] = random.standard_normal(Z.shape)
     whole = GramProduct.from_block(A, factor=np.array(Z))
-    multiply = lambda factor: GramProduct.from_block(A, factor=factor)  # noqa: E731
-    part, n_groups = spectrum.multiply_by_column_groups(multiply, Z, n_at_once)
+    summarize = lambda summarize_block: summarize_block.func(A, factor=summarize_block.keywords["factor"])  # noqa: E731
+    part, n_groups = spectrum.multiply_by_column_groups(summarize, Z, n_at_once, with_sums=True)
     assert n_groups == math.ceil(79 / n_at_once)
     assert is_in_file(part.product) == in_file
     assert part.product.tobytes() == whole.product.tobytes()
@@ -132,7 +132,7 @@ def test_the_file_of_a_basis_has_no_name_and_is_gone_after_an_error(tmp_path, mo
         made.append(tall_array(*size, in_file=in_file))
         return made[-1]
 
-    def fails(_Z):
+    def fails(summarize_block):
         assert is_in_file(made[0])
         assert not list(tmp_path.iterdir())
         raise RuntimeError("no product")

@@ -228,16 +228,16 @@ def test_blocks_may_ride_beside_rows():
 
 
 @pytest.mark.parametrize(
-    ("kind", "estimator", "step"),
+    ("kind", "estimator", "steps"),
     [
-        (FirstMoments, MomentMultiLabelClassifier(3), "first_pass"),
-        (Moments, SketchedPCA(3), "spectrum"),
-        (Moments, SketchedPCA(0.5), "spectrum"),
-        (GramProduct, TruncatedSVD(3, solver="krylov", n_passes=1), "spectrum"),
+        (FirstMoments, MomentMultiLabelClassifier(3), ["first_pass"]),
+        (Moments, SketchedPCA(3), ["spectrum"]),
+        (Moments, SketchedPCA(0.5), ["spectrum"]),
+        (GramProduct, TruncatedSVD(3, solver="krylov", n_passes=1), ["spectrum", "krylov_spectrum"]),
     ],
 )
-def test_debugger_in_a_summary_shows_at_most_six_own_frames(kind, estimator, step, monkeypatch):
-    """Of the engine there are four; the estimator and its step are the others."""
+def test_debugger_in_a_summary_shows_at_most_seven_own_frames(kind, estimator, steps, monkeypatch):
+    """Of the engine there are four; the estimator and its steps are the others."""
     stacks, package, of = [], str(Path(dspectral.__file__).parent), kind.from_block
 
     def stops(_kind, *arguments, **keywords):
@@ -249,7 +249,7 @@ def test_debugger_in_a_summary_shows_at_most_six_own_frames(kind, estimator, ste
     rows = da.from_array(words.toarray(), chunks=(100, -1))
     with dask.config.set(scheduler="sync"):
         estimator.fit(rows, labels)
-    expected = ["call_and_emit", "fit", step, "summarize", "call_with_retries", "call_on_blocks"]
+    expected = ["call_and_emit", "fit", *steps, "summarize", "call_with_retries", "call_on_blocks"]
     assert stacks == [expected] * rows.numblocks[0]
 
 

@@ -208,14 +208,15 @@ def hybrid_spectrum(
         return spectrum_from_summary(moments, options)
 
     # The number, sum and energy of rows refer to R itself; they bound the error and count documents.
-    def multiply(Z: FloatArray) -> GramProduct:
+    def summarize(summarize_block: Any) -> GramProduct:
+        Z = summarize_block.keywords["factor"]
         if root is None:
             return documents.product(Z)
         part = documents.product(root.times(Z)).undo_centering()
         return part._replace(product=root.transpose_times(part.product))
 
     product_options = options._replace(dtype=np.float64) if doubles else options
-    result = krylov_spectrum(multiply, shape[1], product_options)
+    result = krylov_spectrum(summarize, shape[1], product_options)
     return result._replace(axes=result.axes.astype(options.dtype, copy=False))
 
 
