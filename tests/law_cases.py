@@ -26,7 +26,7 @@ from dspectral.methods.multilabel.summaries import (
     StateStatistics,
 )
 from dspectral.methods.tmpca.levels import CollectedNodes, TokenPairCounts, Trees
-from dspectral.methods.topics.rotation import CoordinateSample, TopicAxes, TopicSums
+from dspectral.methods.topics.rotation import CoordinateSample, TopicAxes, TopicMixture, TopicSums
 from dspectral.pp.cells import ColumnSums
 from dspectral.search import Nearest
 from dspectral.store.from_text.texts import PartitionResults
@@ -137,6 +137,7 @@ FIRST = {"use_counts": True, "exclude_self_pairs": True, "rank": 2, "sketch": Mo
 THIRD = {"whitening": RNG.standard_normal((D, K)), "use_counts": True, "exclude_self_pairs": True}
 HINGE = {"axes": np.full((D, L), 1e-3), "offsets": np.zeros(L), "relevancy": RELEVANCY}
 OPERATORS = {"views": VIEWS, "past": PROJECTIONS, "future": -PROJECTIONS}
+MIXTURE = TopicMixture(RNG.random((2, D)), np.ones(2))
 AXES = TopicAxes(RNG.standard_normal((2, D)), np.array([2.0, 1.0]), np.linalg.qr(RNG.standard_normal((2, 2)))[0])
 NODES = {"trees": TREES, "axes": (RNG.standard_normal((2, 4)),)}
 TAGGED = partial(tokens, labeled=True)
@@ -223,8 +224,8 @@ CASES = [
     case(ViewMoments, (TAGGED,), lambda n: 8 * L * (2 * VIEWS.width + 1) ** 2, views=VIEWS),
     case(OperatorMoments, (TAGGED,), lambda n: 8 * (L * (TYPES + L) * 4 + 4 * L), **OPERATORS),
     case(TokenPairCounts, (tokens,), lambda n: 12 * TYPES * TYPES + 16 * TYPES, n_types=TYPES, length=4),
-    case(CoordinateSample, (csr, numbers), lambda n: 16 * n, axes=AXES, step=2),
-    case(TopicSums, (csr, numbers), lambda n: 16 * (D + 1 + 2 * 3), axes=AXES, n_nearest=3),
+    case(CoordinateSample, (csr, numbers), lambda n: 16 * n + 12 * D * n + 8, axes=AXES, step=2, row_step=3),
+    case(TopicSums, (csr, numbers), lambda n: 16 * (2 * D + 2 + 2 * 3), axes=AXES, mixture=MIXTURE, n_nearest=3),
     case(TermTable, (texts,), lambda n: 6 * (24 + 8)),
     case(ColumnSums, (csr, numbers), lambda n: 3 * (8 + 16 * D), n_batches=3, batches=np.arange(1000) % 3),
     case(Nearest, (features, numbers), lambda n: 2 * 4 * (4 + 8 + 4), queries=np.eye(K, dtype=np.float32)[:2], n=4),
