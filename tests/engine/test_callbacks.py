@@ -6,13 +6,12 @@ import re
 import dask.array as da
 import numpy as np
 import pytest
-from dask.callbacks import Callback as DaskCallback
 from distributed import Client, get_worker
 
 import dspectral
 from dspectral.decomposition import spectrum
-from dspectral.engine import Callback, count_as_pass, expect_passes, run_tasks, summarize, tracked_fit
-from dspectral.engine.around.callbacks import BlocksDone, FitEnded, PassEnded, PassStarted
+from dspectral.engine import Callback, summarize
+from dspectral.engine.around.callbacks import FitEnded, PassEnded, PassStarted
 from dspectral.engine.around.context import fit_context
 from tests.contracts import CASES
 from tests.engine.recording import record_events
@@ -119,13 +118,6 @@ def test_error_ends_pass_and_fit_and_is_named():
     assert [event.error for event in record_events(fail, PassEnded, FitEnded)] == ["ValueError", "ValueError"]
 
 
-def test_callbacks_of_dask_are_called_too(rows):
-    keys = []
-    with DaskCallback(posttask=lambda key, *_: keys.append(key)):
-        record_events(lambda: sketch(rows))
-    assert len(keys) >= 15
-
-
 def test_log_has_passes_at_info_and_blocks_at_debug_and_prints_nothing(rows, caplog, capsys):
     sketch(rows)
     assert capsys.readouterr() == ("", "")
@@ -183,29 +175,3 @@ def test_passes_are_numbered_up_to_the_number_of_the_model(variant):
         assert len(passes) == model.n_passes_
         known = [event.n_passes for event in passes if event.n_passes is not None]
         assert name == "LocalLSI" or not passes or known[-1] >= model.n_passes_
-
-
-def test_first_number_of_passes_holds_unless_it_is_replaced():
-    with fit_context("Own") as fit:
-        expect_passes(4)
-        expect_passes(1)
-        assert fit.n_passes == 4
-        expect_passes(2, replaces=True)
-        assert fit.n_passes == 2
-    expect_passes(1)  # no effect outside of a fit
-
-
-def test_tasks_are_a_pass_only_inside_count_as_pass():
-    @tracked_fit
-    def build():
-        run_tasks(len, ["a"], name="aside")
-        with count_as_pass(is_pass=True):
-            run_tasks(len, ["a"], name="read")
-
-    started = record_events(build, PassStarted)
-    assert [(event.name, event.number) for event in started] == [("aside", None), ("read", 1)]
-
-
-def test_blocks_done_counts_tasks_of_the_pass_alone(rows):
-    done = record_events(lambda: run_tasks(len, ["a", "bc"], name="read"), BlocksDone)
-    assert [event.n_blocks for event in done] == [1, 2]

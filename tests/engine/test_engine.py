@@ -142,19 +142,6 @@ def test_each_block_is_read_as_often_as_the_solver_says(estimator, solver, n_pas
     assert fitted.n_passes_ == reads
 
 
-def test_a_pilot_reads_four_blocks_once_more_and_is_no_pass():
-    seen = []
-
-    def read(block):
-        seen.append(block)
-        return zipf_counts(40, 100, 8, seed=block)
-
-    with dask.config.set(scheduler="sync"):
-        fitted = TruncatedSVD(2, solver="nystrom").fit(lazy(read, (40,) * 6, 100))
-    assert Counter(Counter(seen).values()) == {2: 4, 1: 2}
-    assert fitted.n_passes_ == 1
-
-
 def test_arrays_bound_to_a_function_are_in_the_graph_once(monkeypatch):
     graphs = []
     add_retries = run.add_retries
@@ -174,17 +161,6 @@ def test_arrays_bound_to_a_function_are_in_the_graph_once(monkeypatch):
 
 def product(rows, *, factor):
     return rows @ factor
-
-
-def test_two_streams_arrive_block_by_block_together():
-    def of(left, right):
-        assert sparse.issparse(left)
-        return Moments.from_block(np.hstack([left.toarray(), right]))
-
-    left, right = lazy(rows_of, SIZES[:2]), da.ones((2 * BLOCK_ROWS, 3), chunks=(BLOCK_ROWS, 3))
-    actual = summarize(left, right, summarize_block=of)
-    both = np.hstack([sparse.vstack([rows_of(0), rows_of(1)]).toarray(), np.ones((2 * BLOCK_ROWS, 3))])
-    np.testing.assert_allclose(actual.gram, both.T @ both)
 
 
 def test_tasks_run_once_each_and_come_back_in_order(scheduler):

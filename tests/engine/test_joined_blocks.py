@@ -10,18 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dspectral import TruncatedSVD, checkpoints, open_store, summarize, write_counts
+from dspectral import summarize, write_counts
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct
 from dspectral.engine import map_rows
-from dspectral.engine.around import checkpoints as keeping
-from dspectral.engine.around.context import ProcessMemory
-from dspectral.engine.around.memory import estimate_pass_memory, group_blocks
 from dspectral.engine.blocks import (
     BLOCK_BYTES,
-    BLOCK_NBYTES,
     MAX_GROUPED_BLOCKS,
-    get_block_nbytes,
     group_blocks_by_size,
     set_block_nbytes,
 )
@@ -78,13 +73,6 @@ def test_block_groups_stay_below_target_and_configured_bytes(streams, target, se
         assert [len(span) for span in group_blocks_by_size(streams, target)] == lengths
 
 
-def test_block_bytes_are_known_for_stores_and_weighted_rows(store):
-    first = store.counts.blocks[0].compute()
-    assert get_block_nbytes(store.counts)[0] == first.data.nbytes + first.indices.nbytes + first.indptr.nbytes
-    assert get_block_nbytes(store.tfidf()) == get_block_nbytes(store.counts)
-    assert get_block_nbytes(store.counts[:400]) is None
-
-
 @pytest.mark.parametrize(
     "of", [SKETCH, partial(GramProduct.from_block, factor=np.ones((N_COLUMNS, 8), dtype=np.float32))]
 )
@@ -138,47 +126,3 @@ def test_a_block_of_another_shape_than_said_is_named(store):
         pytest.raises(ValueError, match=r"row block 5.*\(299, 1500\)"),
     ):
         summarize(rows, summarize_block=SKETCH)
-
-
-def test_a_function_that_refuses_only_what_is_joined_names_the_blocks(store):
-    class Picky(FrequentDirections):
-        @classmethod
-        def from_block(cls, rows, **settings):
-            if rows.shape[0] > BLOCK_ROWS:
-                raise ValueError("too many rows")
-            return super().from_block(rows, **settings)
-
-    with (
-        dask.config.set(scheduler="sync"),
-        pytest.raises(ValueError, match=r"^row blocks (0 to 6|7 to 9)"),
-    ):
-        summarize(store, summarize_block=partial(Picky.from_block, size=20))
-
-
-def test_appended_rows_make_only_the_last_run_anew(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(keeping, "MIN_COST_RATIO", 0.0)
-    model = TruncatedSVD(3, solver="frequent_directions", sketch_size=10, random_state=0)
-    with checkpoints(tmp_path / "kept"):
-        _, (first, *_) = record(lambda: model.fit(store))
-        write_counts(counts(4, seed=1), store.location.url, append=True, block_rows=BLOCK_ROWS)
-        grown = open_store(store.location.url)
-        fitted, (second, *_) = record(lambda: model.fit(grown))
-    assert first.n_blocks > 2
-    assert second.n_kept == first.n_blocks - 1
-    again = TruncatedSVD(3, solver="frequent_directions", sketch_size=10, random_state=0).fit(grown)
-    assert np.array_equal(fitted.components_, again.components_)
-
-
-def test_joined_blocks_count_in_what_a_pass_needs(store):
-    memory, silent = ProcessMemory(2, 1, 1 << 40, 0), store.counts
-    vars(silent).pop(BLOCK_NBYTES)
-    spans = group_blocks_by_size([store.counts], 264_000)
-    assert len(spans) == 2
-    largest = max(sum(get_block_nbytes(store.counts)[i] for i in span) for span in spans)
-    # Two workers have five blocks each, four of which can wait; or a run each, which waits for nothing.
-    waiting = 4 * (20 * 4 + 8) * N_COLUMNS
-    joined, alone = (
-        estimate_pass_memory(SKETCH, [rows], group_blocks(SKETCH, [rows]), 2).get_process_bytes(memory)
-        for rows in (store.counts, silent)
-    )
-    assert joined == alone + largest - waiting

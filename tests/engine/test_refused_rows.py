@@ -34,7 +34,7 @@ def test_rows_that_are_not_cut_into_known_whole_rows_are_refused(X, message):
     ("X", "more", "error", "text"),
     [
         ([[1.0]], {}, TypeError, "X is a list"),
-        *((np.ones((2, 2)), {"fan_in": n}, ValueError, f"fan_in.*{n}") for n in (1, 0, -2)),
+        (np.ones((2, 2)), {"fan_in": 1}, ValueError, "fan_in.*1"),
     ],
 )
 def test_what_is_no_array_and_no_fan_in_is_refused(X, more, error, text):

@@ -8,7 +8,6 @@ import pytest
 from scipy import sparse
 
 from dspectral import SketchedPCA, TruncatedSVD, build_corpus, build_store, plan, write_counts
-from dspectral.engine.around import callbacks as events
 from dspectral.engine.around import dry_run
 from dspectral.engine.around.context import ProcessMemory, override_context
 from dspectral.engine.around.memory import LIBRARY_BYTES
@@ -28,22 +27,6 @@ def text(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("the cat sat on the mat\n" * 2000, encoding="utf-8")
     return path
-
-
-@pytest.mark.parametrize("parameters", [{"solver": "krylov", "n_passes": 3}, {"solver": "frequent_directions"}])
-def test_plan_has_the_passes_tasks_bytes_and_memory_of_the_fit(store, parameters, tmp_path):
-    svd = TruncatedSVD(3, random_state=0, **parameters)
-    with nothing_left(tmp_path / "temporary"):
-        actual = svd.plan(store, workers=2, memory_limit="2 GB")
-    assert not hasattr(svd, "components_")
-    passes = record_events(lambda: svd.fit(store), events.PassStarted)
-    assert actual.n_passes == len(passes)
-    assert actual.n_tasks == passes[0].n_blocks + passes[0].n_merges
-    assert (actual.n_blocks, actual.bytes_read, actual.phase) == (8, store.n_bytes, passes[0].name)
-    assert (actual.n_workers, actual.n_threads, actual.memory_limit) == (2, 1, 2_000_000_000)
-    assert LIBRARY_BYTES < actual.worker_memory < 2 * LIBRARY_BYTES
-    assert actual.refusal == ""
-    actual.check()
 
 
 def test_plan_is_text_and_json_and_calls_no_hook(store):

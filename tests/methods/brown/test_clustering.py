@@ -1,7 +1,5 @@
 """Brown clusters: recovery of a sampled model, and what happens at the edges."""
 
-import re
-
 import dask
 import numpy as np
 import pytest
@@ -67,10 +65,8 @@ def test_a_word_without_neighbours_joins_the_largest_cluster():
 @pytest.mark.parametrize(
     ("sentences", "options", "message"),
     [
-        ([], {}, "word"),
         ([["a"]], {}, "neighbor"),
         (TOY, {"n_clusters": 7}, "from 1 to 6"),
-        (TOY, {"n_dimensions": 0}, "n_dimensions.*0"),
     ],
 )
 def test_what_cannot_be_clustered_is_said(sentences, options, message):
@@ -87,9 +83,8 @@ def test_words_are_predicted_from_a_list_and_an_unknown_one_as_a_rare_one():
     assert brown.predict([]).shape == (0,)
     assert "red" in brown
     assert "flurb" not in brown
-    for wrong in ("red", [1, 2], [["red"]]):
-        with pytest.raises(TypeError, match=re.escape(repr(wrong))):
-            brown.predict(wrong)
+    with pytest.raises(TypeError, match="'red'"):
+        brown.predict("red")
 
 
 @pytest.mark.parametrize("make", [lambda: SpectralBrownClustering(2), lambda: AnchorHMM(2, spelling=0.0, min_count=4)])

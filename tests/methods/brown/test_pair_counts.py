@@ -3,13 +3,11 @@
 import dask
 import numpy as np
 import pytest
-from scipy import sparse
 
 from dspectral import AnchorHMM, SpectralBrownClustering, build_corpus
 from dspectral.methods.brown import adjacent_pairs
 from dspectral.methods.brown.adjacent_pairs import count_adjacent_pairs
 from dspectral.methods.brown.exchange import cluster_table, to_bigram_counts
-from dspectral.methods.brown.pair_counts import _find_longest_increasing_subsequence
 from dspectral.methods.hmm.decoding import renumber_blocks
 from dspectral.metrics import cluster_counts
 
@@ -56,39 +54,6 @@ def test_pairs_in_a_store_are_those_in_memory(corpus, limit):
     labels = np.random.default_rng(2).integers(4, size=len(corpus.words), dtype=np.int32)
     table = cluster_table(to_bigram_counts(pairs), labels, 4)
     np.testing.assert_array_equal(table, cluster_counts(counts, labels).toarray())
-
-
-@pytest.mark.parametrize("limit", [8000, 30_000])
-def test_another_order_has_the_same_entries_in_the_same_places_of_memory(corpus, limit):
-    whole, pairs = count_adjacent_pairs(corpus.sentences, np.asarray(corpus.counts)), stored(corpus, limit)
-    rng = np.random.default_rng(3)
-    n = len(corpus.words)
-    rotated = np.concatenate([np.arange(1, 9), [0], np.arange(9, n)])
-    with_pairs = rotated[(whole.n_following + whole.n_preceding)[rotated] > 0]
-    assert len(with_pairs) < n
-    for order in (np.arange(n), rotated, with_pairs, rng.permutation(n)):
-        with whole.reorder(order) as expected, pairs.reorder(order) as actual:
-            (one,), folder = expected, actual.items[0][0].parent
-            sizes = [block.after.shape[0] for block in actual]
-            assert [block.first for block in actual] == np.cumsum([0, *sizes])[:-1].tolist()
-            for side in ("after", "before"):
-                joined = sparse.vstack([getattr(block, side) for block in actual], format="csr")
-                for part in ("data", "indices", "indptr"):
-                    np.testing.assert_array_equal(getattr(joined, part), getattr(getattr(one, side), part))
-            beside = sparse.hstack([one.after, one.after.T], format="csr")
-            np.testing.assert_array_equal(one.concatenate_sides().indices, beside.indices)
-            np.testing.assert_array_equal(one.concatenate_sides().data, beside.data)
-            np.testing.assert_array_equal(actual.n_following, expected.n_following)
-            np.testing.assert_array_equal(actual.n_preceding, expected.n_preceding)
-        assert not folder.exists()
-
-
-@pytest.mark.parametrize(
-    ("order", "staying"),
-    [([3, 0, 1, 2], [1, 2, 3]), ([0, 1, 2], [0, 1, 2]), ([5, 1, 2, 0, 3], [1, 2, 4]), ([], [])],
-)
-def test_what_stays_is_a_longest_rising_subsequence(order, staying):
-    assert np.flatnonzero(_find_longest_increasing_subsequence(np.array(order, dtype=np.int64))).tolist() == staying
 
 
 @pytest.mark.parametrize("start", ["weighted", "published"])

@@ -118,11 +118,8 @@ def test_one_state_has_all_words_and_sentences_of_one_word_are_decoded():
         ({"n_states": 4}, [["a", "b"]] * 9, "n_states.*4"),
         ({"anchors": ["fish"]}, SENTENCES, "'fish'"),
         ({}, [["a"], ["b"]], "neighbor"),
-        ({}, [[], []], "word"),
         ({"n_states": 1, "anchors": ["cat", "dog"]}, SENTENCES, "2 anchors"),
         ({"anchors": ["cat", "cat"]}, SENTENCES, r"\[3, 3\].*distinct"),
-        ({"anchors": "cat"}, SENTENCES, "anchors.*'cat'"),
-        ({"recipe": AnchorRecipe(count_transform="cube")}, SENTENCES, "count_transform.*'cube'"),
     ],
 )
 def test_what_cannot_be_is_named(options, sentences, message):

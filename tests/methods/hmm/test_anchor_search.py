@@ -8,14 +8,11 @@ from scipy import sparse
 
 from dspectral.datasets.hidden_markov import draw_anchor_model
 from dspectral.methods.brown.pair_counts import AdjacentCounts
-from dspectral.methods.hmm.anchor import points
 from dspectral.methods.hmm.anchor.points import (
     AnchorRecipe,
     NeighborCounts,
     compute_context_points,
-    compute_spelling_points,
     join_points,
-    make_feature_table,
 )
 from dspectral.methods.hmm.anchor.search import (
     chain_from_moments,
@@ -39,15 +36,6 @@ def test_coefficients_meet_the_conditions_of_a_minimum(seed, k, d):
     np.testing.assert_allclose((slopes - level)[p > 1e-9], 0.0, atol=1e-8)
 
 
-def test_inner_points_have_coefficients_and_vertices_may_be_equal():
-    rng = np.random.default_rng(0)
-    vertices, weights = rng.standard_normal((6, 7)), rng.dirichlet(np.full(6, 0.3), 50)
-    np.testing.assert_allclose(project_to_simplex(weights @ vertices, vertices), weights, atol=1e-9)
-    twice = project_to_simplex(weights @ vertices, np.concatenate([vertices, vertices]))
-    np.testing.assert_allclose(twice[:, :6] + twice[:, 6:], weights, atol=1e-9)
-    np.testing.assert_allclose(project_to_simplex(np.ones((3, 2)), np.ones((4, 2))).sum(axis=1), 1.0)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_corners_are_found_also_if_the_first_choice_hides_one(seed):
     rng = np.random.default_rng(seed)
@@ -56,21 +44,6 @@ def test_corners_are_found_also_if_the_first_choice_hides_one(seed):
     actual = find_anchors(points, np.arange(65), 5)
     spread = np.linalg.norm(points[actual][:, None] - corners[None], axis=2).min(axis=0)
     np.testing.assert_allclose(spread, 0.0, atol=1e-12)
-
-
-def test_given_anchors_stay_and_only_candidates_are_picked():
-    points = np.random.default_rng(1).standard_normal((40, 3))
-    actual = find_anchors(points, np.arange(10, 20), 4, fixed_anchors=[3, 33])
-    assert actual[:2].tolist() == [3, 33]
-    assert set(actual[2:].tolist()) <= set(range(10, 20))
-    assert len(set(actual.tolist())) == 4
-
-
-def test_points_that_span_too_little_leave_the_first_candidates():
-    points = np.outer(np.arange(6.0), np.ones(3))
-    actual = find_anchors(points, np.arange(6), 4).tolist()
-    assert sorted(actual[:2]) == [0, 5]
-    assert len(set(actual)) == 4
 
 
 def expectations(model):
@@ -107,11 +80,6 @@ def near():
     pairs = rng.poisson(2.0, (12, 12)).astype(float)
     counts = np.maximum(pairs.sum(axis=0), pairs.sum(axis=1)) + rng.integers(0, 3, 12)
     return NeighborCounts(AdjacentCounts.from_matrix(sparse.csr_array(pairs)), counts.astype(np.int64))
-
-
-@pytest.fixture(autouse=True)
-def few_clusters(monkeypatch):
-    monkeypatch.setattr(points, "N_CLUSTERS", 3)
 
 
 def reduced(near, reduction, *, transform="sqrt", k=4):
@@ -155,11 +123,3 @@ def test_parts_weigh_as_much_as_is_said_whatever_their_units():
     assert share @ (first**2).sum(axis=1) == pytest.approx(1.25)
     np.testing.assert_allclose(share @ first, 0.0, atol=1e-12)
     assert not join_points([(np.full((50, 3), 0.1), 1.0)], counts, 2).any()
-
-
-def test_words_with_the_same_spelling_features_are_the_same_point():
-    table = make_feature_table([None, ("a", "ed"), ("A", "ing"), ("a", "ed"), ("0", "")])
-    actual = compute_spelling_points(table, np.array([0, 3, 2, 1, 1]), 4, 0)
-    np.testing.assert_allclose(actual[1], actual[3], atol=1e-12)
-    np.testing.assert_allclose(actual[0], 0.0, atol=1e-12)
-    assert distances(actual)[1, 2] > 0.1

@@ -1,12 +1,11 @@
 """What users of scikit-learn and hmmlearn expect of the models of sequences."""
 
-import dask
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
 import dspectral
-from dspectral import EMHMM, AnchorHMM, AnchorRecipe, RefinementHMM, RefinementRecipe, VectorQuantizer
+from dspectral import EMHMM, AnchorHMM, AnchorRecipe, RefinementHMM, RefinementRecipe
 from dspectral.datasets import anchor_sentences, refinement_sequences
 from dspectral.methods.hmm.inference import log_likelihoods, viterbi
 
@@ -101,26 +100,6 @@ def test_a_refinement_hmm_is_a_classifier_of_tokens():
     assert np.isfinite(log_prob).all()
     with pytest.raises(ValueError, match=r"y.*None"):
         model.score(WORDS)
-
-
-def test_a_stream_with_labels_is_scored_and_decoded_block_by_block():
-    stream = refinement_sequences(60, block_sequences=25, seed=3)
-    model = RefinementHMM(2).fit(stream)
-    actual = model.predict(stream)
-    true = [stream.sentences.read(item) for item in stream.sentences.items]
-    labels = np.concatenate([block.labels for block in true])
-    assert len(actual) == 60
-    assert model.score(stream) == pytest.approx(np.mean(np.concatenate(actual) == labels))
-
-
-def test_a_quantizer_takes_a_matrix_or_a_table_and_gives_a_column():
-    frames = np.random.default_rng(0).standard_normal((40, 3))
-    quantizer = VectorQuantizer(4).fit(frames)
-    codes = quantizer.transform(frames)
-    assert codes.shape == (40, 1)
-    np.testing.assert_array_equal(np.concatenate(quantizer.transform([frames[:9], frames[9:]])), codes[:, 0])
-    with pytest.raises(TypeError, match=r"X.*Array"):
-        quantizer.transform(dask.array.from_array(frames))
 
 
 SENTENCES = [["a", "x", "a", "y"], ["b", "x"], ["a", "y", "b", "x"], ["b", "y", "a"]] * 10

@@ -145,10 +145,3 @@ def test_ids_out_of_range_are_named(bad):
     ):
         with pytest.raises(ValueError, match=f"token 1.*{bad}"):
             function(sentences, a_model(0))
-
-
-def test_models_of_wrong_shape_or_sign_are_refused():
-    with pytest.raises(ValueError, match=r"transition.*\(1, 1\).*\(2, 2\)"):
-        HiddenMarkov.from_arrays(np.ones(2), np.ones((1, 1)), np.ones((3, 2)))
-    with pytest.raises(ValueError, match=r"emission.*negative"):
-        HiddenMarkov.from_arrays(np.ones(1), np.ones((1, 1)), -np.ones((3, 1)))

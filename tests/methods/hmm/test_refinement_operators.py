@@ -1,7 +1,5 @@
 """Refinement HMMs from population moments in closed form: what comes back is the model, to rounding."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 
@@ -70,38 +68,6 @@ def test_population_moments_give_the_model_back(n_labels, m, seed):
     np.testing.assert_allclose(again.transition[np.ix_(order, order)], model.transition, atol=2e-6)
     np.testing.assert_allclose(again.initial[order], model.initial, atol=2e-6)
     np.testing.assert_allclose(again.final[order], model.final, atol=2e-6)
-
-
-def chain(ids, labels, found):
-    """Joint probability of tokens and labels by operators alone."""
-    state = found.first[labels[0]]
-    for i, (x, a) in enumerate(zip(ids, labels, strict=True)):
-        state = found.emission[a, x] @ state
-        if i + 1 < len(ids):
-            state = found.transition[a, labels[i + 1]] @ state
-    return found.last[labels[-1]] @ state
-
-
-def joint_probability(ids, labels, model, m):
-    """The same by the sum over all refinements."""
-    total = 0.0
-    for refinements in product(range(m), repeat=len(ids)):
-        states = [a * m + h for a, h in zip(labels, refinements, strict=True)]
-        p = model.initial[states[0]] * model.final[states[-1]]
-        for i, (x, s) in enumerate(zip(ids, states, strict=True)):
-            p *= model.emission[x, s] * (model.transition[states[i - 1], s] if i else 1.0)
-        total += p
-    return total
-
-
-@pytest.mark.parametrize(("n_labels", "m"), [(2, 2), (3, 3)])
-def test_operators_of_population_moments_give_joint_probabilities(n_labels, m):
-    model, rng = draw_refinement_model(n_labels * m, 12, 10.0, 7), np.random.default_rng(0)
-    actual = find_operators(*population(model, n_labels, m))
-    for length in (1, 1, 2, 3, 4):
-        ids, labels = rng.integers(1, 13, size=length), rng.integers(n_labels, size=length)
-        expected = joint_probability(ids, labels, model, m)
-        assert chain(ids, labels, actual) == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
 def test_decoding_by_operators_is_that_of_the_joint_table():

@@ -69,11 +69,3 @@ def test_it_finds_the_least_value_as_scipy_does():
     assert np.all(np.diff(values) <= 1e-9)
     expected = minimize(squared_hinge, np.zeros(12), jac=True, method="BFGS", options={"gtol": 1e-10})
     np.testing.assert_allclose(descent.x, expected.x, atol=1e-7)
-
-
-def test_a_step_too_far_is_taken_back():
-    descent = SteppedLBFGS(np.array([1.0]), 0.5, np.array([1.0]), step=10.0)
-    assert descent.trial == pytest.approx([-9.0])
-    descent.update(40.5, np.array([-9.0]))
-    assert descent.x == [1.0]
-    assert descent.trial == pytest.approx([0.0])

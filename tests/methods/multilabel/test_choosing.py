@@ -1,7 +1,5 @@
 """The linear part, and what is chosen for it on documents that are left out."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,12 +7,8 @@ from sklearn.metrics import f1_score
 
 from dspectral import MomentMultiLabelClassifier
 from dspectral.datasets import labeled_counts, sample_labeled_documents
-from dspectral.decomposition.moments import GramProduct
 from dspectral.methods.multilabel import MultiLabelRecipe, held_out, latent_states, passes
 from dspectral.methods.multilabel.documents import (
-    DocumentSample,
-    SampleBounds,
-    hash_rows,
     linear_features,
     unit_rows,
     word_rows,
@@ -29,7 +23,7 @@ from dspectral.methods.multilabel.held_out import (
 from dspectral.methods.multilabel.latent_states import EigenbasisRegression, ScoringWeights
 from dspectral.methods.multilabel.passes import extend_directions
 from dspectral.methods.multilabel.prediction import Threshold
-from dspectral.methods.multilabel.summaries import FirstMoments, RegressionSums, label_range
+from dspectral.methods.multilabel.summaries import RegressionSums, label_range
 from dspectral.metrics import document_auc, precision_at
 from dspectral.text.weighting import Weighting
 
@@ -41,26 +35,6 @@ def dependent():
     """Words that come three at a time, so that a state's posterior is far too sure of itself, as on real text."""
     words, labels, _ = sample_labeled_documents(1200, n_words=60, n_labels=15, n_states=8, length=12.0, seed=3)
     return sparse.csr_array(sparse.hstack([words] * 3, format="csr")), labels
-
-
-def sampled(words, labels, order, borders, bounds):
-    words, labels = words[order], labels[order]
-    parts = [DocumentSample.from_block(words[a:b], labels[a:b], bounds=bounds) for a, b in pairwise(borders)]
-    return parts[0].merge(*parts[1:])
-
-
-def test_sample_is_the_same_for_every_order_and_block_size(dependent):
-    _, different = np.unique(dependent[0].toarray() > 0, axis=0, return_index=True)
-    words, labels = (part[different] for part in dependent)
-    n = len(different)
-    bounds = SampleBounds(100, 2500, 0.5)
-    expected = sampled(words, labels, np.arange(n), [0, n], bounds)
-    actual = sampled(2 * words, labels, np.random.default_rng(0).permutation(n), [0, 7, 7, 500, n], bounds)
-    assert 20 < len(expected.hashes) <= 100
-    assert expected.words.nnz + expected.labels.nnz <= 2500
-    np.testing.assert_array_equal(actual.hashes, expected.hashes)
-    np.testing.assert_array_equal(actual.words.toarray(), 2 * expected.words.toarray())
-    np.testing.assert_array_equal(actual.labels.toarray(), expected.labels.toarray())
 
 
 def test_the_default_is_near_the_best_of_a_grid_and_above_the_states_alone():
@@ -76,15 +50,6 @@ def test_the_default_is_near_the_best_of_a_grid_and_above_the_states_alone():
     best = max(gram_directions(alpha) for alpha in (0.01, 0.1, 1.0, 1000.0))
     assert gram_directions("auto") > 0.98 * best
     assert gram_directions("auto", 0) < 0.9 * best
-
-
-def test_what_is_given_is_kept_and_without_a_linear_part_nothing_is_chosen(dependent):
-    given = {"smoothing": 0.2, "n_em_iter": 1, "recipe": MultiLabelRecipe(alpha=0.05)}
-    model = MomentMultiLabelClassifier(K, **given).fit(*dependent)
-    assert (model.n_states_, model.smoothing_, model.n_em_iter_, model.alpha_) == (K, 0.2, 1, 0.05)
-    published = MomentMultiLabelClassifier.as_published(K).fit(*dependent)
-    assert (published.alpha_, published.n_held_out_, published.n_passes_) == (None, 0, 3)
-    assert MomentMultiLabelClassifier(K).fit(*dependent).n_held_out_ == 1200
 
 
 @pytest.mark.parametrize(("n_each", "alpha"), [(7, 0.2), (9, 0.8)])
@@ -279,14 +244,6 @@ def test_residual_gradient_of_a_linear_model_is_among_the_directions(documents):
     assert np.linalg.norm(gradient - first @ (first.T @ gradient)) > 0.1 * np.linalg.norm(gradient)
 
 
-def test_directions_that_hold_all_words_get_none_of_rounding_beside_them(documents):
-    words, _ = documents
-    every = np.linalg.qr(np.random.default_rng(0).standard_normal((N_WORDS, N_WORDS)))[0].astype(np.float32)
-    rows = unit_rows(words, np.ones(N_WORDS)).astype(np.float32)
-    gram_directions = rows.T @ (rows @ every)
-    np.testing.assert_array_equal(extend_directions(every, gram_directions), every)
-
-
 def test_all_words_are_features_or_the_most_telling_ones_beside_directions(documents, monkeypatch):
     words, labels = documents
     absent = sparse.csr_array(words.toarray() * (np.arange(N_WORDS) != 7))
@@ -318,19 +275,3 @@ def test_states_score_the_labels_of_documents_that_were_drawn_from_states(depend
     assert np.nanmean(document_auc(scores, labels[1000:])) > 0.01 + np.nanmean(document_auc(linear, labels[1000:]))
     other = MomentMultiLabelClassifier(K).fit(*dependent)
     assert (other.state_share_, other.state_labels_) == (0.0, None)
-
-
-def test_directions_are_found_by_documents_that_are_not_in_the_sample(documents):
-    words, Y = documents
-    given = {
-        "sketch": lambda rows: GramProduct.from_block(rows, factor=np.ones((N_WORDS, 5))),
-        "use_counts": False,
-        "exclude_self_pairs": False,
-        "rank": 3,
-    }
-    actual = FirstMoments.from_block(words, Y, bounds=SampleBounds(400, 1 << 20, 0.3), **given)
-    rest = ~np.isin(hash_rows(words), actual.sample.hashes)
-    assert 200 < rest.sum() < 350
-    alone = FirstMoments.from_block(words[rest], Y[rest], **given)
-    np.testing.assert_allclose(actual.label_range, alone.label_range, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(actual.unit_total, alone.unit_total)

@@ -1,21 +1,14 @@
 """Moments of words against sums over distinct positions, one at a time."""
 
-from functools import partial
 from itertools import combinations, permutations
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from dspectral import summarize, write_counts
-from dspectral.datasets import labeled_counts
-from dspectral.decomposition.moments import GramProduct
-from dspectral.engine.around.callbacks import PassStarted
-from dspectral.engine.summary import BlockSize, get_memory_estimate, get_nbytes
 from dspectral.linalg.tensors import symmetric_tensor_from_pairs
 from dspectral.methods.multilabel.passes import nystrom_eigenpairs
-from dspectral.methods.multilabel.summaries import FirstMoments, SecondMoments
-from tests.engine.recording import Recorder
+from dspectral.methods.multilabel.summaries import SecondMoments
 
 
 def documents(rng, n, d=7, n_labels=4):
@@ -64,31 +57,6 @@ def test_the_printed_moments_pair_each_word_with_itself():
     Y = A @ W
     np.testing.assert_allclose(symmetric_tensor_from_pairs(actual.third), np.einsum("na,nb,nc->abc", Y, Y, Y))
     assert actual.triples == (A.sum(axis=1) ** 3).sum()
-
-
-def test_the_first_pass_joins_small_blocks_and_finds_the_same(tmp_path):
-    words, labels = labeled_counts(600, 3000, 400, 5, block_rows=60, seed=3)
-    store = write_counts(words, str(tmp_path / "store"), labels=labels)
-    of = partial(
-        FirstMoments.from_block,
-        sketch=partial(GramProduct.from_block, factor=np.ones((3000, 12), dtype=np.float32)),
-        use_counts=True,
-        exclude_self_pairs=True,
-        rank=8,
-    )
-    need = get_memory_estimate(of, BlockSize(60, 3000, 4, True, labels.shape[1]))
-    alone = of(store.counts.blocks[0].compute(), store.labels.blocks[0].compute())
-    assert need.block == 2 * (alone.sketch.product.nbytes + alone.label_range.nbytes)
-    assert need.work >= need.summary == get_nbytes(alone._replace(sample=None))
-    heard = []
-    with Recorder(lambda event: heard.append(event) if isinstance(event, PassStarted) else None):
-        joined = summarize(store, store.labels, summarize_block=of)
-        each = summarize(store.counts.blocks[:], store.labels.blocks[:], summarize_block=of)
-    (few, _) = heard
-    assert 1 < few.n_blocks < few.n_joined == 10
-    assert joined.pairs == each.pairs
-    assert np.array_equal(joined.document_frequency, each.document_frequency)
-    assert np.allclose(joined.label_range, each.label_range, rtol=1e-5, atol=1e-5)
 
 
 def test_third_moment_in_single_precision_is_that_in_double():

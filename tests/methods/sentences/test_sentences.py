@@ -145,18 +145,6 @@ def test_representation_helps_where_labels_are_few(plus):
     assert sent.decision_function(test_texts).shape == (300, 3)
 
 
-@pytest.mark.parametrize("given", [{}, {"C": [1.0], "weights": [1.0]}])
-def test_by_default_as_for_a_single_choice_one_machine_is_fitted(monkeypatch, given):
-    fitted, fit = [], LinearSVC.fit
-    monkeypatch.setattr(LinearSVC, "fit", lambda model, *rows: fitted.append(model) or fit(model, *rows))
-    texts, labels = sentences(12, seed=3)
-    model = IntentClassifier(SENT, **given).fit(texts, labels)
-    assert len(fitted) == 1
-    weight = 1.0 if given else (1 - 12 / 2000) / (1 + 12 / 3 / WEIGHT_HALVING)
-    assert (model.half_, model.choice_) == ("sent", (1.0, weight, 0.0, 0.0))
-    assert np.isnan(model.score_)
-
-
 @pytest.mark.parametrize(("n", "n_fits", "C"), [(99, 1, 1e-6), (100, 3, 1.0)])
 def test_with_many_labels_a_penalty_is_chosen_by_default(monkeypatch, n, n_fits, C):
     monkeypatch.setattr(intent, "MIN_LABELS", 100)
@@ -222,14 +210,6 @@ def test_the_rarity_alone_is_the_unit_row_of_inverse_document_frequencies():
     np.testing.assert_allclose(SENT.second_half(texts, "idf").toarray(), expected, atol=1e-6)
 
 
-def test_the_sketch_alone_weighs_each_word_alike():
-    first, second = SENT.embed(["please", "jazz"])
-    both = first + second
-    actual = SENT.second_half(["please jazz"], "sketch").toarray()[0]
-    np.testing.assert_allclose(actual, both / np.linalg.norm(both), atol=1e-6)
-    assert not np.allclose(actual, SENT.embed(["please jazz"])[0], atol=1e-3)  # jazz is rarer
-
-
 def test_best_half_by_cross_validation_is_chosen_and_kept():
     texts, labels = sentences(24, seed=6)
     among = {"C": (0.3, 1.0, 3.0), "weights": (0.5, 1.0)}
@@ -261,14 +241,6 @@ def test_where_nothing_can_be_held_out_both_parts_stay():
     model = IntentClassifier(SENT, recipe=IntentRecipe("auto")).fit(["jazz", "flight"], ["music", "travel"])
     assert model.half_ == "sent"
     assert np.isnan(model.score_)
-
-
-def test_a_half_that_there_is_not_is_refused_by_name():
-    words = WordVectorRepresentation(["jazz", "flight"], np.eye(2, dtype=np.float32), n_features=2**12)
-    texts, labels = sentences(12, seed=3)
-    with pytest.raises(ValueError, match=r"kind.*'idf'"):
-        IntentClassifier(words, recipe=IntentRecipe("idf")).fit(texts, labels)
-    assert IntentClassifier(words, recipe=IntentRecipe("auto")).fit(texts, labels).half_ in ("sent", "none")
 
 
 def rows_and_labels():

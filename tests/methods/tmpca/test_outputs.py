@@ -79,16 +79,3 @@ def test_arrays_in_memory_and_lazily_give_what_the_transcription_gives(output, m
     monkeypatch.setattr(nodes, "PANEL_NUMBERS", 48)  # two sentences at a time
     np.testing.assert_allclose(tree.transform(X), reference, atol=1e-9)
     assert tree.transform(X[:0]).shape == (0, reference.shape[1])
-
-
-def test_what_is_left_may_be_set_after_the_fit_which_is_the_same():
-    tree = TreePCA(length=8, vectors=vectors()).fit(texts())
-    for output, width in (("root", 3), ("levels", 21), ("pooled", 48), ("sliding", 48)):
-        tree.set_params(output=output)
-        asked = TreePCA(length=8, vectors=vectors(), output=output).fit(texts())
-        np.testing.assert_array_equal(tree.transform(texts()), asked.transform(texts()))
-        assert tree.transform(texts()).shape == (len(texts()), width)
-    with pytest.raises(ValueError, match=r"output.*'top'"):
-        tree.set_params(output="top").transform(texts())
-    with pytest.raises(ValueError, match=r"output.*'top'"):
-        tree.fit(texts())

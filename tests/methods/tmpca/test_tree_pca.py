@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 from sklearn.decomposition import PCA
 
 from dspectral import TreePCA
@@ -183,37 +182,18 @@ def with_nan():
     ("tree", "X", "sentence"),
     [
         (TreePCA(length=48), texts(), "length.*48.*arity=2.*32 or 64"),
-        (TreePCA(length=2, arity=3), texts(), "length.*2.*arity=3.*3"),
         (TreePCA(9, length=8), arrays(), "n_components.*9.*1 to 8.*arity=2"),
-        (TreePCA(length=8), sparse.eye_array(4), "X.*dia_array"),
         (TreePCA(length=8), da.ones((5, 8, 2))[da.ones(5) > 0], "unknown size"),
         (TreePCA(length=8), with_nan(), "row block 0: sentence 3, position 2, dimension 1.*nan"),
         (TreePCA(length=8), arrays(length=7), r"X.*\(50, 7, 4\)"),
         (TreePCA(length=8), da.from_array(arrays(), chunks=(-1, 4, -1)), "rechunk"),
         (TreePCA(length=8), texts(), "n_components.*None.*vectors"),
-        (TreePCA(4, length=8), ["the cat"], "sentence 0.*'the cat'"),
         (TreePCA(length=8, vectors=(["a"], np.ones((2, 2)))), texts(), "vectors.*1 words"),
-        (TreePCA(length=8, vectors=(["cat"], [[np.nan]])), texts(), "'cat'.*NaN"),
     ],
 )
 def test_what_cannot_be_fitted_is_said_in_a_sentence(tree, X, sentence):
     with pytest.raises((TypeError, ValueError), match=sentence):
         tree.fit(X)
-
-
-def test_what_cannot_be_transformed_is_said_in_a_sentence():
-    tree = TreePCA(length=8).fit(arrays())
-    with pytest.raises(ValueError, match=r"3 dimensions.*4.*TreePCA"):
-        tree.transform(arrays(d=3))
-    with pytest.raises(ValueError, match="sentence 3, position 2"):
-        tree.transform(with_nan())
-    tree = TreePCA(length=8, vectors=vectors()).fit(texts())
-    with pytest.raises(ValueError, match=r"sentence 1.*'cat'"):
-        tree.transform([["a"], "cat"])
-    with pytest.raises(ValueError, match=r"n_rows.*5"):
-        tree.transform(Counted(texts(), 5))
-    assert tree.transform([]).shape == (0, 4)
-    assert tree.transform(np.array([["the", "cat"]], dtype=object)).shape == (1, 4)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "bool", "float16"])

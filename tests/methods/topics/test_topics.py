@@ -1,14 +1,11 @@
 """Topics: planted ones are found in any container and cut; words and documents are those of a slow oracle."""
 
-import warnings
-
 import dask.array as da
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-import dspectral
 from dspectral import NgramHashing, Texts, Topics, VocabularySettings, build_store
 from dspectral.methods.topics.rotation import compute_shares, find_varimax_rotation
 
@@ -89,24 +86,6 @@ def known():
     return counts, make().fit(sparse.csr_array(counts))
 
 
-@pytest.mark.parametrize(
-    "container",
-    [
-        np.asarray,
-        lambda counts: da.from_array(counts, chunks=(70, -1)),
-        lambda counts: da.from_array(counts, chunks=(299, -1)).map_blocks(sparse.csr_array),
-        lambda counts: dspectral.write_counts(counts, "memory://topics-counts", block_rows=64),
-    ],
-)
-def test_any_container_and_cut_gives_the_same_topics(known, container):
-    counts, reference = known
-    rows = container(counts)
-    model = make().fit(rows)
-    np.testing.assert_allclose(model.components_, reference.components_, atol=1e-6)
-    np.testing.assert_array_equal(model.document_rows_, reference.document_rows_)
-    np.testing.assert_allclose(np.asarray(model.transform(rows)), reference.transform(counts), atol=1e-5)
-
-
 def test_texts_and_their_store_give_the_same_topics(tmp_path):
     counts, _ = planted(200)
     texts = texts_of(counts)
@@ -176,7 +155,7 @@ PROSE = ["The sailor and the whale sank", "a gardener and the bees hummed", "The
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop_words", ["english", ["THE", "and"], {"the", "And"}, np.array(["the", "and"])])
+@pytest.mark.parametrize("stop_words", ["english", {"the", "And"}])
 @pytest.mark.parametrize("kind", ["texts", "vocabulary", "hashed", "named"])
 def test_stop_words_are_left_out_of_texts_and_stores(stop_words, kind):
     hashing, rows = NgramHashing(2**12, (1, 1)), PROSE
@@ -290,18 +269,6 @@ def test_models_that_count_other_words_do_not_merge():
         model.merge(make().fit(counts[:, :-1]))
     with pytest.raises(ValueError, match=r"binary.*sublinear"):
         model.merge(make(tf="binary").fit(counts))
-    with pytest.raises(TypeError, match="7 must be a Topics"):
-        model.merge(7)
-    with pytest.raises(ValueError, match=r"min_cosine.*1\.5"):
-        model.merge(model, min_cosine=1.5)
-
-
-def test_text_without_blanks_is_cut_into_pairs_without_a_warning():
-    texts = ["東京へ行きたいと思います", "東京の雨は冷たい", "京都へ行きたい人が多い", "大学の図書館で本を読む"] * 60
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = Topics(2, min_df=1, max_df=1.0).fit(texts)
-    assert {"東京", "京都", "大学"} <= {word for words in model.top_words(30) for word in words}
 
 
 def test_columns_of_two_vocabularies_of_one_size_are_joined_by_word():
