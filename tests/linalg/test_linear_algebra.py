@@ -8,6 +8,7 @@ from dspectral.linalg import dense as linalg
 from dspectral.linalg import panels, sparse_products
 from dspectral.linalg.dense import principal_axes
 from dspectral.linalg.krylov import KrylovSpace
+from dspectral.linalg.leading import find_leading_space, leading_right_vectors
 from dspectral.linalg.panels import split_by_size
 from dspectral.linalg.sparse_products import MIN_WIDE_COLUMNS
 from tests.strategies import matrices
@@ -227,3 +228,28 @@ def test_runs_are_as_long_as_the_budget_allows_and_cover_all_items(sizes, most):
     for start, stop in runs:
         assert sum(sizes[start:stop]) <= most or stop == start + 1
         assert stop == len(sizes) or sum(sizes[start : stop + 1]) > most
+
+
+@pytest.mark.parametrize("K", [3.0 * np.eye(300), np.diag(np.repeat([5.0, 2.0], 150))])
+def test_equal_eigenvalues_have_as_many_pairs_as_requested(K):
+    values, vectors = linalg.eigh_descending(K, 10)
+    assert values.tolist() == [K[0, 0]] * 10
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(10), atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [3, 40])
+def test_leading_space_of_equal_values_misses_none_and_bounds_the_others(k):
+    values = np.concatenate([np.repeat([3.0, 2.0], 30), np.linspace(1.0, 0.0, 900)])
+    space = find_leading_space(lambda Z: values[:, None] * Z, 960, k, seed=0, dtype=np.float64)
+    np.testing.assert_allclose(np.square(space.vectors).T @ values, values[:k], rtol=1e-9)
+    assert (space.bounds >= values[: k + 1] - 1e-9).all()
+    assert space.bounds[-1] < 1.5 * values[k]
+
+
+def test_right_vectors_of_equal_blocks_have_all_equal_values():
+    rng = np.random.default_rng(0)
+    block = sparse.random_array((30, 28), density=0.2, rng=rng)
+    rows = sparse.csr_array(sparse.block_diag([block] * 32))
+    truth = np.linalg.svd(block.toarray(), compute_uv=False)[0]
+    axes = leading_right_vectors(rows, 20)
+    np.testing.assert_allclose(np.linalg.norm(rows @ axes.T, axis=0), np.full(20, truth), rtol=1e-9)
