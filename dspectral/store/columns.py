@@ -64,7 +64,9 @@ def get_columns(X: Any) -> Columns | None:
 
 def get_weighting(X: Any) -> str | None:
     """Return the digest of the weighting of a store, or of an array from :func:`weigh_rows`; None if it is unknown."""
-    digest: str | None = getattr(X, "__dict__", {}).get(_DIGEST) or getattr(X, "provenance", {}).get(WEIGHTING_KEY)
+    attributes = getattr(X, "__dict__", {})
+    store = attributes.get(_SOURCE, X)
+    digest: str | None = attributes.get(_DIGEST) or getattr(store, "provenance", {}).get(WEIGHTING_KEY)
     return digest
 
 

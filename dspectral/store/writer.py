@@ -220,6 +220,9 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
     for key in SETTINGS:
         given, stored = to_json(provenance.get(key)), to_json(store.provenance.get(key))
         if given != stored:
+            if isinstance(given, dict) and isinstance(stored, dict):
+                names = [name for name in given if given[name] != stored.get(name)]
+                given, stored = (", ".join(f"{name} = {x.get(name)}" for name in names) for x in (given, stored))
             raise StoreError(
                 f"append with {key} {given} must use {stored}, the setting of store {url}: repeat the call with it"
             )

@@ -71,6 +71,7 @@ N_DRAWS = int(os.environ.get("N_DRAWS", "400"))
 """Number of random matrices; 2,000 take 90 s: ``N_DRAWS=2000 make test-all``."""
 
 
+@pytest.mark.filterwarnings("ignore:explained_variance_")
 @pytest.mark.filterwarnings("ignore:n_components is")
 @pytest.mark.parametrize(
     "seeds", [range(60), pytest.param(range(60, N_DRAWS), marks=pytest.mark.slow)], ids=["60", "more"]

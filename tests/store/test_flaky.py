@@ -48,7 +48,7 @@ def test_stores_on_flaky_storage_are_what_they_are_on_a_good_one(tmp_path):
     good = [build_store("flaky://text.txt", str(tmp_path / "text"), hashing=SMALL, block_bytes=500)]
     good.append(write_counts(counts, str(tmp_path / "counts"), block_rows=10))
     corpus = build_corpus("flaky://text.txt", str(tmp_path / "corpus"), block_bytes=900)
-    FlakyFileSystem.reset(seed=1, fails=0.1)
+    FlakyFileSystem.reset(seed=1, fails=0.05)
     heard = []
     with Recorder(heard.append):
         stores = [build_store("flaky://text.txt", "flaky://text", hashing=SMALL, block_bytes=500)]

@@ -29,7 +29,7 @@ FILES = {
     "pairs.tsv": "h\na\tb\tc\n",
 }
 MISTAKES = {
-    "build_store --text text.txt --store store --columns-bits 8": "--append",
+    "build_store --text text.txt --store store --columns-bits 7": "--overwrite",
     "build_store --text text.txt --store store --columns-bits 9 --append":
         "--columns-bits = 9.*--columns-bits = 8",
     "build_store --text latin.txt --store new": "line 2.*UTF-8.*--errors replace",

@@ -61,7 +61,8 @@ def build_labeled_part(
 ) -> CountStore:
     """Write the rows from one on with their labels."""
     rows = store.weighted(kept)
-    return write_counts(rows[start:] if start else rows, path, labels=indicator(side.labels, names))
+    weighting = {"weighting": kept.digest}  # which a slice of rows loses
+    return write_counts(rows[start:], path, labels=indicator(side.labels, names), provenance=weighting)
 
 
 def parted(

@@ -21,9 +21,7 @@ from dspectral.registry import register_class
 from dspectral.types import CheckpointPath
 
 
-@register_class(
-    {"vectors": "* *", "explained_variance_": "components_ k", "explained_variance_ratio_": "components_ k"}
-)
+@register_class({"explained_variance_": "components_ k", "explained_variance_ratio_": "components_ k"})
 class TreePCA(
     RunPlanMixin, LazyOutputMixin, ReadOnceMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
