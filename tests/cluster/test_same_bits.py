@@ -2,9 +2,7 @@
 
 import json
 import os
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -88,14 +86,3 @@ def test_a_bucket_gives_the_same_bits(places, calm):
         pytest.skip(reason)
     with network.Endpoint(places) as endpoint, Cluster(2) as cluster:
         assert bits_on(cluster, endpoint.places, calm) == calm
-
-
-def test_a_folder_that_workers_cannot_see_is_named(places, tmp_path):
-    shutil.copytree(places.counts, tmp_path / "counts")
-    with Cluster(1) as cluster:
-        fitting = cluster.client()
-        fitting.fit("TruncatedSVD", places._replace(counts=str(tmp_path / "counts")), hold=["PassEnded", 1])
-        fitting.heard("Holds")
-        Path(tmp_path, "counts").rename(tmp_path / "elsewhere")
-        fitting.go_on()
-        fitting.fails(str(tmp_path / "counts"))

@@ -45,3 +45,9 @@ def fit_and_count(fit):
 
 def list_checkpoints(folder):
     return sorted(Path(folder).rglob("*.npz"))
+
+
+def bits(fitted):
+    """All that a decomposition has computed, as bytes and exact numbers."""
+    parts = (fitted.components_, fitted.singular_values_, fitted.mean_, fitted.explained_variance_ratio_)
+    return [part.tobytes() for part in parts] + [fitted.certificate_, fitted.energy_, fitted.n_passes_]

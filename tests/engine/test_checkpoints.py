@@ -35,6 +35,7 @@ from tests.engine.recording import (
     BLOCK_ROWS,
     N_BLOCKS,
     N_COLUMNS,
+    bits,
     counts,
     fit_and_count,
     list_checkpoints,
@@ -47,11 +48,6 @@ ESTIMATORS = {
     "krylov": TruncatedSVD(3, solver="krylov", n_passes=3),
     "gram": SketchedPCA(3, solver="gram"),
 }
-
-
-def bits(fitted):
-    parts = (fitted.components_, fitted.singular_values_, fitted.mean_, fitted.explained_variance_ratio_)
-    return [part.tobytes() for part in parts] + [fitted.certificate_, fitted.energy_, fitted.n_passes_]
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ from tests.engine.blocks import (
     rows_of,
     unreadable,
 )
+from tests.engine.recording import bits
 from tests.schedulers import scheduled
 from tests.strategies import zipf_counts
 
@@ -45,11 +46,6 @@ ESTIMATORS = {  # whose summaries are so small that no blocks of a store are joi
     "frequent_directions": SketchedPCA(5, sketch_size=12, solver="frequent_directions", random_state=1),
     "krylov": TruncatedSVD(5, solver="krylov", n_passes=3, random_state=1),
 }
-
-
-def bits(fitted):
-    parts = (fitted.components_, fitted.singular_values_, fitted.mean_, fitted.explained_variance_ratio_)
-    return [part.tobytes() for part in parts] + [fitted.certificate_, fitted.energy_, fitted.n_passes_]
 
 
 @pytest.fixture(scope="module", params=["Dask array", "store"])

@@ -112,17 +112,3 @@ def test_what_is_refused_names_its_own_block_and_row(store, scheduler):
     said = rf"^row block {row // BLOCK_ROWS}: .*row {row % BLOCK_ROWS}\b"
     with dask.config.set(scheduler=scheduler), pytest.raises(ValueError, match=said):
         summarize(rows, summarize_block=SKETCH)
-
-
-def test_a_block_of_another_shape_than_said_is_named(store):
-    def shorter(rows):
-        return rows[:-1] if rows[:1].sum() == wrong else rows
-
-    wrong = counts(10)[5 * BLOCK_ROWS : 5 * BLOCK_ROWS + 1].sum()
-    rows = map_rows(store, shorter, n_columns=N_COLUMNS, dtype=np.float32, sparse_output=True)
-    # The mapped rows are what has promised a shape.
-    with (
-        dask.config.set(scheduler="sync"),
-        pytest.raises(ValueError, match=r"row block 5.*\(299, 1500\)"),
-    ):
-        summarize(rows, summarize_block=SKETCH)

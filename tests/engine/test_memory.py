@@ -12,15 +12,12 @@ from dspectral.decomposition import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.nystrom import NystromSketch
 from dspectral.engine.around import memory
-from dspectral.engine.around.context import ProcessMemory
 from dspectral.engine.around.memory import (
-    PassMemory,
     get_local_memory_limit,
     get_process_memory,
     get_resident_bytes,
-    suggest_sketch,
 )
-from dspectral.engine.summary import BlockSize, MemoryEstimate, get_nbytes
+from dspectral.engine.summary import BlockSize, get_nbytes
 from tests.engine.blocks import normal_rows
 
 
@@ -62,20 +59,6 @@ def test_workers_with_low_limits_are_refused_with_a_sufficient_one(limit):
         else:
             assert get_process_memory(client)[:3] == (1, 1, 0)
             SketchedPCA(2, solver="frequent_directions").fit(normal_rows(2))
-
-
-def test_the_law_counts_summaries_that_wait_and_tasks_that_run():
-    need = PassMemory(MemoryEstimate(50, 90), 10, 5, 64)
-    # Six levels of waiting summaries on one worker, four and two early ones on each of four, and the task that runs.
-    assert need.get_process_bytes(ProcessMemory(1, 1, 0, 1000)) == 1000 + 5 + 6 * 50 + 100
-    assert need.get_process_bytes(ProcessMemory(4, 1, 0, 1000)) == 1000 + 5 + (4 + 2) * 50 + 100
-    assert need.get_process_bytes(ProcessMemory(0, 3, 0, 1000)) == 1000 + 6 * 50 + 3 * 100
-
-
-def test_a_smaller_sketch_is_proposed_to_methods_that_have_one():
-    assert suggest_sketch(SketchedPCA(30, sketch_size=400), 0.5) == ["with sketch_size=190"]
-    assert suggest_sketch(SketchedPCA(30), 0.3) == ["with n_components=6"]
-    assert suggest_sketch(SketchedPCA(30), 0.01) == suggest_sketch(None, 0.5) == []
 
 
 @pytest.mark.parametrize("summary", ["sketch", "gram", "product", "nystrom"])

@@ -19,7 +19,6 @@ from tests.engine.blocks import N_COLUMNS, lazy, one_by_one, unreadable
     ("X", "message"),
     [
         (da.ones((6, 4), chunks=(3, 2)), r"2 column chunks.*X\.rechunk\(\{1: -1\}\)"),
-        (da.ones((2, 2, 2)), r"3 dimension"),
         (np.ones(3), r"1 dimension"),
     ],
 )

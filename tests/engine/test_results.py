@@ -3,7 +3,6 @@
 import os
 import re
 import socket
-from functools import partial
 from pathlib import Path
 
 import dask
@@ -15,7 +14,6 @@ from scipy import sparse
 from dspectral import TruncatedSVD, build_store, open_store, write_counts
 from dspectral.datasets import low_rank_counts
 from dspectral.engine import run_tasks
-from dspectral.engine.around.retries import missing_on_worker_error
 from tests.schedulers import forked_workers
 
 
@@ -36,16 +34,6 @@ def test_results_are_aligned_as_those_of_this_process_are(cluster):
     with Client(cluster):
         for rows, vector in run_tasks(matrix, range(1, 9), name="matrix"):
             assert all(part.flags.aligned for part in (rows.data, rows.indices, rows.indptr, vector))
-
-
-def is_as_received(bound, _item):
-    return not bound.flags.owndata
-
-
-def test_tasks_do_not_copy_what_is_bound_to_their_function(cluster):
-    function = partial(is_as_received, np.ones(99_999))
-    with Client(cluster):  # the name is a part of what goes before the array
-        assert all(run_tasks(function, [0], name="n" * length) == [True] for length in range(1, 9))
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +77,3 @@ def test_data_missing_on_a_worker_is_named_with_the_worker(elsewhere, use, name)
         use(folder)
     assert re.search(f"{name}.*worker {address} .*{socket.gethostname()}", str(caught.value))
     assert "again" not in str(caught.value)
-
-
-def test_without_a_cluster_the_process_is_named():
-    assert f"process {os.getpid()} " in str(missing_on_worker_error("x"))

@@ -147,18 +147,6 @@ def test_topics_name_the_most_probable_words_and_labels(small):
     assert {int(topic.words[0]) for topic in topics} == best
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"recipe": MultiLabelRecipe(alpha=0.0)}, "alpha.*0.0"),
-        ({"n_states": 41}, "n_states.*41.*1 to 40"),
-    ],
-)
-def test_a_wrong_parameter_is_named(small, parameters, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        MomentMultiLabelClassifier(**{"n_states": K, **parameters}).fit(*small)
-
-
 @pytest.mark.parametrize("solver", ["gram", "frequent_directions", "range"])
 @pytest.mark.parametrize("moments", ["paper", "unbiased"])
 def test_states_are_at_most_the_directions_of_the_words(solver, moments, monkeypatch):
@@ -174,19 +162,36 @@ def test_states_are_at_most_the_directions_of_the_words(solver, moments, monkeyp
     assert model.set_params(n_states="auto").fit(words, labels).n_states_ == 3
 
 
-def bad_inputs():
-    words, labels = np.ones((6, 4)), np.ones((6, 2))
-    yield words, labels / 2, r"row 0, column 0.*0\.5"
-    yield words, 0 * labels, "label.*6 documents"
-    yield np.eye(6), labels, "two words"
-    yield np.eye(6) + np.eye(6, k=1), labels, "three words"
-    yield words - 2, labels, "row block 0.*row 0, column 0.*-1.0"
+ONES, LABELS = np.ones((6, 4)), np.ones((6, 2))
 
 
-@pytest.mark.parametrize(("words", "labels", "message"), list(bad_inputs()))
-def test_documents_that_cannot_be_learned_from_are_an_error(words, labels, message):
-    with pytest.raises(ValueError, match=message):
-        MomentMultiLabelClassifier(1, recipe=MultiLabelRecipe("unbiased")).fit(words, labels)
+@pytest.mark.parametrize(
+    ("words", "labels", "given", "message"),
+    [
+        (ONES, LABELS / 2, {}, r"row 0, column 0.*0\.5"),
+        (ONES, 0 * LABELS, {}, "label.*6 documents"),
+        (np.eye(6), LABELS, {}, "two words"),
+        (np.eye(6) + np.eye(6, k=1), LABELS, {}, "three words"),
+        (ONES - 2, LABELS, {}, "row block 0.*row 0, column 0.*-1.0"),
+        (ONES, LABELS, {"recipe": MultiLabelRecipe(alpha=0.0)}, "alpha.*0.0"),
+        (ONES, LABELS, {"n_states": 5}, "n_states.*5.*1 to 4"),
+    ],
+)
+def test_what_cannot_be_learned_is_named(words, labels, given, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        MomentMultiLabelClassifier(**{"n_states": 1, "recipe": MultiLabelRecipe("unbiased"), **given}).fit(
+            words, labels
+        )
+
+
+def test_entries_that_are_stored_twice_are_one_word_and_one_label(small):
+    halves = [
+        sparse.csr_array((np.repeat(part.data / 2, 2), np.repeat(part.indices, 2), 2 * part.indptr), shape=part.shape)
+        for part in small
+    ]
+    expected, actual = (MomentMultiLabelClassifier(K).fit(*given) for given in (small, halves))
+    np.testing.assert_allclose(actual.predict_proba(halves[0]), expected.predict_proba(small[0]), atol=1e-5)
+    assert halves[0].nnz == 2 * small[0].nnz  # what was given is left as it is
 
 
 def test_labels_have_column_names_and_predictions_the_type_of_y(small):
