@@ -208,7 +208,8 @@ def emit_retry(event: TaskRetried) -> None:
 
 def report_share(share: float) -> None:
     """Report which share of the running task of this thread is done, so that progress moves within a block."""
-    TASK_SHARES[get_ident()] = share
+    if (thread := get_ident()) in TASK_SHARES:  # outside of a task there is no progress to show
+        TASK_SHARES[thread] = share
 
 
 def get_current_worker() -> Any:

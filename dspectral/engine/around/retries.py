@@ -128,6 +128,7 @@ def missing_on_worker_error(path: str) -> FileNotFoundError:
 
 def run_single_threaded(shared: SharedFunction, *arguments: Any) -> Any:
     """Call the function of a task with BLAS in one thread; a missing file raises an error that names the worker."""
+    TASK_SHARES[get_ident()] = 0.0
     try:
         with blas_in_one_thread():
             return copy_unaligned(shared.function)(*arguments)
