@@ -8,7 +8,6 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
 from dspectral import HybridLSI, LocalLSI, MomentMultiLabelClassifier
-from dspectral.inputs.labels import encode_label_lists
 
 TEXTS = [
     "the red cat sleeps",
@@ -42,14 +41,6 @@ def test_document_with_an_unseen_label_is_not_scored_as_correct(estimator):
     score = model.score(TEXTS, LISTS)
     assert score == model.score(TEXTS, LISTS.map(lambda labels: labels[::-1]))
     assert model.score(TEXTS, [[*labels, "new"] for labels in LISTS]) == 0.0
-
-
-def test_other_values_than_lists_of_strings_are_kept_or_named():
-    for y in ([[0, 1], [1, 0]], np.eye(2), ["a", "b"], [["a"], "b"], []):
-        assert encode_label_lists(y) == (y, None) or encode_label_lists(y)[0] is y
-    for wrong in (3, "", None):
-        with pytest.raises(ValueError, match=f"label {wrong!r}"):
-            encode_label_lists([["a"], [wrong]])
 
 
 def test_a_column_of_unsplit_cells_is_an_error_that_says_how_to_split_it():

@@ -1,6 +1,5 @@
 """Rows at the door: lazily, in memory or in frames, of every type, the same result or the same sentence."""
 
-import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -19,9 +18,8 @@ from dspectral import (
     build_store,
 )
 from dspectral.decomposition.moments import Moments
-from dspectral.engine import Blocks, as_dask_rows, summarize
+from dspectral.engine import as_dask_rows, summarize
 from dspectral.inputs import validate_rows
-from dspectral.inputs.sequences import TokenCorpus
 
 COUNTS = np.random.default_rng(0).poisson(1.0, (12, 5))
 pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
@@ -87,14 +85,6 @@ def test_what_are_no_rows_of_numbers_is_refused_in_the_same_words_lazily(rows, e
         door(rows)
 
 
-def test_objects_in_memory_are_numbers_and_masked_blocks_are_named():
-    assert door(COUNTS.astype(object)).dtype == np.float64
-    with pytest.raises(TypeError, match=r"np\.matrix"):
-        door(np.asmatrix(COUNTS))
-    with pytest.raises(ValueError, match=r"row block \d.*masked"):
-        SketchedPCA().fit(da.from_array(MASKED, chunks=(5, -1), asarray=False))
-
-
 def test_repeated_entries_of_sparse_rows_add_up():
     once = sparse.csr_array(np.array([[3.0, 0, 4], [0, 2, 0]]))
     twice = sparse.csr_array(([1.0, 2, 4, 2], [0, 0, 2, 1], [0, 3, 4]), shape=(2, 3))
@@ -153,44 +143,6 @@ def test_transform_names_the_place_of_a_number_that_is_not_finite(value):
             fitted.transform(make(X))
     large = np.full((2, 5), 1e308)  # their sum overflows, but each is finite
     assert np.isfinite(fitted.transform(da.from_array(large) * [1, 0, 0, 0, 0]).compute()).all()
-
-
-class Frame:
-    """Stands in for a Dask DataFrame, which is an extra of Dask."""
-
-    def to_dask_array(self, lengths=None):
-        raise AssertionError("it was read")
-
-    def __array__(self, *_, **__):
-        raise AssertionError("it was read")
-
-
-class COO:
-    """Stands in for an array of PyData sparse."""
-
-    def to_scipy_sparse(self):
-        raise AssertionError("it was read")
-
-    __array__ = to_scipy_sparse
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (COO, r"X.*COO.*X\.to_scipy_sparse\(\)"),
-        (Frame, r"X.*Frame.*X\.to_dask_array\(lengths=True\)"),
-        (lambda: dask.delayed(COUNTS), "X.*Delayed"),
-        (lambda: TokenCorpus(["<?>"], np.ones(1), Blocks(int, [])), "X.*TokenCorpus.*dspectral.WordEmbedding"),
-    ],
-)
-def test_what_is_no_matrix_gives_one_sentence_and_is_not_read(make, message):
-    for use in (
-        SketchedPCA().fit,
-        SketchedPCA(1).fit(COUNTS).transform,
-        lambda X: summarize(X, summarize_block=Moments.from_block),
-    ):
-        with pytest.raises(TypeError, match=message):
-            use(make())
 
 
 @pytest.mark.parametrize("container", ["zarr", "h5py", "contiguous"])
@@ -263,13 +215,6 @@ def test_columns_of_frames_have_names_an_order_and_plain_numbers():
             use(frame(text=["a"] * 30))
     some = frame().map_partitions(lambda part: part[part.index >= 10])
     assert TruncatedSVD(2).fit(some).transform(some).chunks[0] == (10, 10)  # none of an empty partition
-
-
-@pytest.mark.parametrize(("library", "fill"), [("pandas", "fillna"), ("polars", "fill_null")])
-def test_missing_values_of_a_frame_are_named_with_its_own_method(library, fill):
-    frame = pytest.importorskip(library).DataFrame({"a": [None, 1.0, 2.0], "b": [1.0, 2.0, 3.0]})
-    with pytest.raises(ValueError, match=rf"missing values: 'a' \([Ff]loat64, 1 missing\).*X\.{fill}\(0\)"):
-        SketchedPCA(1).fit(frame)
 
 
 def test_chunks_of_unknown_sizes_are_transformed_but_not_fitted():

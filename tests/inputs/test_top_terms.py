@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import dspectral
 from dspectral import NgramHashing, TfidfWeighting, TruncatedSVD, VocabularySettings, top_terms
@@ -115,25 +114,3 @@ def test_a_sentence_representation_names_the_columns_that_have_vectors():
     assert all(len(component) == 3 for component in actual)
     named = {column: name for column, name in hashing.kept_terms(X).names().items() if column in model.words_}
     assert {term for component in actual for term, _ in component} <= set(named.values())
-
-
-@pytest.mark.parametrize(
-    ("terms", "message"),
-    [("abc", "terms|columns"), (3, "columns"), (NgramHashing(8), "terms"), ({7: "x"}, "column 7.*3")],
-)
-def test_what_names_no_columns_is_one_sentence(terms, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        TruncatedSVD(1).fit(ROWS).top_terms(terms=terms)
-
-
-def test_missing_terms_missing_names_and_changed_columns_are_refused():
-    with pytest.raises(TypeError, match="StandardScaler"):
-        top_terms(StandardScaler().fit(ROWS), terms=NAMES)
-    store = dspectral.write_counts(ROWS, "memory://top-nameless.zarr")
-    with pytest.raises(ValueError, match="terms"):
-        TruncatedSVD(1).fit(store).top_terms(terms=store)
-    with pytest.raises(ValueError, match=r"component.*5.*1"):
-        TruncatedSVD(1).fit(ROWS).top_terms(component=5, terms=NAMES)
-    stacked = make_pipeline(NgramHashing(64), TruncatedSVD(3), TruncatedSVD(2)).fit(TEXTS)
-    with pytest.raises(ValueError, match="TruncatedSVD"):
-        top_terms(stacked, terms=stacked[0].kept_terms(TEXTS))

@@ -112,17 +112,6 @@ def test_layers_that_cannot_be_read_are_refused(kind, layer, named, tmp_path):
         open_store(path, layer=layer).counts.compute()
 
 
-def test_stores_have_no_layers_and_missing_or_broken_files_are_refused(store, tmp_path):
-    (tmp_path / "text.h5ad").write_text("text")
-    for path, layer, named in (
-        (store.location.url, "counts", r"layer.*'counts'"),
-        (tmp_path / "none.h5ad", None, r"none\.h5ad"),
-        (tmp_path / "text.h5ad", None, r"text\.h5ad.*HDF5"),
-    ):
-        with pytest.raises(StoreError, match=named):
-            open_store(str(path), layer=layer)
-
-
 def test_remote_h5ad_file_is_read(tmp_path):
     content = Path(write(made(), tmp_path / "cells.h5ad")).read_bytes()
     fsspec.filesystem("memory").pipe("/far/cells.h5ad", content)
@@ -272,11 +261,6 @@ def test_write_embedding_refuses_other_and_open_files(store, tmp_path):
     backed.file.close()
     write_embedding(tmp_path / "cells.h5ad", model, model.transform(open_store(tmp_path / "cells.h5ad")))
     assert read(str(tmp_path / "cells.h5ad")).obsm["X_svd"].shape == (90, 3)
-
-
-def test_estimators_refuse_a_whole_anndata():
-    with pytest.raises(TypeError, match=r"X.*AnnData.*adata\.X.*adata\.layers\[.*'counts', 'by col"):
-        TruncatedSVD(2).fit(made())
 
 
 def test_to_anndata_has_csr_matrix_blocks(tmp_path):

@@ -14,14 +14,11 @@ import zstandard
 from pyarrow import parquet
 
 from dspectral import Topics, embedder
-from dspectral.inputs.labels import as_label_array, encode_label_lists
 from dspectral.io import read_labeled_records, read_newsgroups
-from dspectral.paths import expand_path
 from dspectral.store.from_text.build import build_store
 
 TEXT = b"text\nab cd\nef gh\n"
 TEXTS = ["the cat purrs and sleeps", "the dog barks and runs"] * 10
-LABELS = [["cat", "animal"], ["sea"], []]
 
 
 def zip_of(*members):
@@ -69,31 +66,11 @@ def test_remote_files_are_read_by_their_names():
     assert build_store("memory://names/a.txt.bz2", "memory://names/store").n_rows == 3
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [list, tuple, deque, pa.array, lambda y: pa.chunked_array([y]), pd.Series, lambda y: pd.Series(map(np.array, y))],
-)
-def test_lists_of_labels_are_read_from_every_container(kind):
-    indicator, names = encode_label_lists(kind(LABELS))
-    assert names.tolist() == ["animal", "cat", "sea"]
-    assert indicator.toarray().tolist() == [[1, 1, 0], [0, 0, 1], [0, 0, 0]]
-    labels = kind(["cat", "sea", "cat"]) if kind in (list, deque, pa.array, pd.Series) else ["cat", "sea", "cat"]
-    assert as_label_array(labels).tolist() == ["cat", "sea", "cat"]
-
-
 @pytest.mark.parametrize("kind", [list, deque, pa.array, lambda y: pa.chunked_array([y]), pd.Series, np.array, iter])
 def test_texts_are_read_from_every_container(kind):
     words = Topics(2, min_df=2, max_df=1.0).fit(TEXTS).words_
     assert list(Topics(2, min_df=2, max_df=1.0).fit(kind(TEXTS)).words_) == list(words)
     assert embedder(2).fit_transform(kind(TEXTS)).shape == (20, 2)
-
-
-@pytest.mark.parametrize("make", [lambda: Topics(2, min_df=2, max_df=1.0), lambda: embedder(2)])
-def test_transformers_of_texts_name_their_columns(make):
-    model = make().set_output(transform="pandas")
-    frame = model.fit_transform(TEXTS)
-    assert list(frame.columns) == list(model.get_feature_names_out(["text"]))
-    assert frame.shape == (20, len(frame.columns))
 
 
 @pytest.mark.parametrize(
@@ -118,9 +95,3 @@ def test_hidden_files_in_folders_of_classes_are_skipped(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("post")
     assert [post.labels for post in read_newsgroups(tmp_path)] == [("a",), ("b",)]
-
-
-def test_local_name_with_colons_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"'::'.*rename"):
-        expand_path(tmp_path / "a::b.txt")
-    assert expand_path("zip://a.txt::/tmp/a.zip") == "zip://a.txt::/tmp/a.zip"

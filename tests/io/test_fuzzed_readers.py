@@ -5,7 +5,6 @@ import gzip
 import io
 import itertools
 import json
-import os
 import tempfile
 import tracemalloc
 import warnings
@@ -20,7 +19,6 @@ import zstandard
 from dspectral import TextFiles, build_corpus, build_store, read_word2vec, write_word2vec
 from dspectral.io import (
     build_labeled_store,
-    labeled_documents,
     read_brown_paths,
     read_conll,
     read_labeled_records,
@@ -175,14 +173,6 @@ BOMB_BYTES = {".gz": 24 << 20, ".zst": 96 << 20}
 LIMIT = 1 << 18
 
 
-@pytest.mark.parametrize("read", [read_word2vec, read_conll, reuters, newsgroups, store_reader(build_store)])
-def test_a_pipe_that_nobody_writes_to_is_refused(read, tmp_path):
-    (tmp_path / "a").mkdir()
-    os.mkfifo(tmp_path / "a" / "x.sgm")
-    with pytest.raises((ValueError, OSError), match=r"x.sgm"):
-        read(str(tmp_path / "a" / "x.sgm"))
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_reader_ends_in_a_result_or_a_sentence_that_names_the_file(name, tmp_path):
     file, good, read = FORMATS[name]
@@ -251,18 +241,3 @@ def short_lines():
     """Defaults of ``read_line_chunks`` with a longest line that a small bomb goes beyond."""
     defaults = lines.read_line_chunks.__kwdefaults__
     return {**defaults, "size_limit": defaults["size_limit"]._replace(n_bytes=LIMIT)}
-
-
-@pytest.mark.parametrize(
-    ("name", "read"),
-    [
-        ("group/post", lambda folder: list(read_newsgroups(str(folder)))),
-        ("reut2-000.sgm", lambda folder: list(read_reuters(str(folder), "train"))),
-    ],
-)
-def test_posts_and_articles_have_a_longest_file(name, read, tmp_path, monkeypatch):
-    monkeypatch.setattr(labeled_documents, "MAX_FILE_BYTES", 1000)
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).write_bytes(b"<REUTERS>" * 1000)
-    with pytest.raises(ValueError, match=f"{name}.*1,000 bytes"):
-        read(tmp_path)

@@ -106,29 +106,16 @@ def build_labelled_store_of(lines, path, store):
 
 BAD = [
     ("1 2\n0 0:1\n", {}, "line 1.*'documents columns labels'"),
-    ("", {}, "line 1"),
     ("2 3 2\n0 0:1\n", {}, "2 documents.*1"),
     ("1 3 2\n0 3:1\n", {}, "line 2.*column 3.*2"),
     ("1 3 2\n0 4:1\n", {"zero_based": False}, "line 2.*column 4.*3"),
     ("1 3 2\n5 0:1\n", {}, "line 2.*label 5.*1"),
-    ("2 3 2\n0 0:1\na 0:1\n", {}, "line 3.*label"),
-    ("1 3 2\n-1 0:1\n", {}, "line 2.*label"),
-    ("1 3 2\n0 x:1\n", {}, "line 2.*column"),
     ("1 3 2\n0 1\n", {}, "line 2.*value"),
     ("1 3 2\n0 1:nan\n", {}, "line 2.*value.*finite"),
-    ("1 3 2\n0 1:\n", {}, "line 2.*value.*finite"),
-    ("1 3 2\n0 1:2x\n", {}, "line 2.*value.*finite"),
     ("1 3 2\n0 0:1\n", {"zero_based": False}, "line 2.*column"),
     ("0 0:1\n\n# nothing\n1 9:1\n", {"format": "svmlight", "n_columns": 3}, "line 4.*column 9"),
-    ("# nothing\n", {"format": "svmlight", "n_columns": 3, "n_labels": 2}, r"a\.txt"),
-    ("0 0:1\n", {"format": "libsvm"}, "format.*'libsvm'"),
-    (" 0:1\n", {"format": "svmlight"}, "n_labels.*0"),
     ("1 3 2\n0 1:1e39\n", {}, "line 2.*value.*float32.*3.4e38"),
-    ("1 3 2\n0 1:-1e999\n", {}, "line 2.*value.*3.4e38"),
     ("0 0:1\n0 2147483647:1\n", {"format": "svmlight"}, "line 2.*column.*2147483646"),
-    ("0 0:1\n99999999999999999999 0:1\n", {"format": "svmlight"}, "line 2.*label.*2147483646"),
-    ("1 3 2\n0 1:1\n", {"n_columns": 2.5}, r"n_columns.*2\.5"),
-    ("1 3 3000000000\n0 1:1\n", {}, "n_labels.*3000000000"),
 ]
 
 

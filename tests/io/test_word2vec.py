@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dspectral import read_word2vec, write_word2vec
-from dspectral.io import read_brown_paths, write_brown_paths, write_labeled_text
+from dspectral.io import write_brown_paths, write_labeled_text
 
 WORDS = ["a", "\u00e9t\u00e9", "<?>"]
 
@@ -61,12 +61,7 @@ def test_a_word_that_is_not_utf8_is_named_or_replaced(tmp_path):
     [
         ("v.txt", b"1 2\na nan 1\n", "'a'.*finite"),
         ("v.txt", b"1 2\na 1e39 1\n", "'a'.*finite"),
-        ("v.txt", b"99999999999999 99999\na 1\n", "99999999999999 words.*99999"),
-        ("v.txt", b"1" * 5000 + b" 3\n", "first line"),
-        ("v.txt", b"a b 1\n", "first line"),
-        ("v.txt", b"", "first line"),
         ("v.txt", b"2 2\na 1 2\nb 1\n", "line 3.*2 numbers"),
-        ("v.txt", b"2 2\na 1 x\nb 1 2\n", "line 2.*2 numbers"),
         ("v.txt", b"2 2\na 1 2\n", "line 3.*2 numbers"),
         ("v.bin", b"2 1\na \0\0\0\0\nb", "word 2"),
         ("v.bin", b"2 1\na \0\0\0\0\nb \0\0\0", "vector of word 2"),
@@ -74,18 +69,12 @@ def test_a_word_that_is_not_utf8_is_named_or_replaced(tmp_path):
         ("v.txt", b"2 1\na 1\nb 2\nc 3\n", "2 words"),
         ("v.bin", b"1 1\na \0\0\0\0\nb \0\0\0\0", "1 words"),
         ("v.txt.gz", gzip.compress(b"2 1\na 1\nb 2\n", mtime=0)[:-4], r"v\.txt\.gz"),
-        ("v.txt.gz", gzip.compress(b"2 1\na 1\nb 2\n", mtime=0)[:-14], r"v\.txt\.gz"),
     ],
 )
 def test_a_file_that_is_damaged_is_named(name, content, sentence, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=sentence):
         read_word2vec(str(tmp_path / name))
-
-
-def test_one_string_is_no_list_of_words(tmp_path):
-    with pytest.raises(TypeError, match=r"words.*'ab'"):
-        write_word2vec(str(tmp_path / "v.txt"), "ab", np.ones((2, 2)))
 
 
 @pytest.mark.parametrize(
@@ -111,13 +100,6 @@ def test_a_write_that_fails_leaves_the_file_that_was_there(name, write, tmp_path
     assert (tmp_path / name).read_bytes() == before
 
 
-@pytest.mark.parametrize(("code", "said"), [("011", "'01'.*'011'"), ("00", "'a'")])
-def test_paths_of_no_tree_are_refused(code, said, tmp_path):
-    (tmp_path / "paths").write_text(f"01\tb\t1\n{code}\ta\t1\n10\ta\t1\n")
-    with pytest.raises(ValueError, match=f"paths: .*{said}"):
-        read_brown_paths(str(tmp_path / "paths"))
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("head", ["", "3 2\n", "3\t2\n"])
 def test_vectors_with_and_without_a_first_line_are_read(tmp_path, head, end, monkeypatch):
@@ -127,13 +109,6 @@ def test_vectors_with_and_without_a_first_line_are_read(tmp_path, head, end, mon
     words, vectors = read_word2vec(str(tmp_path / "v.txt"))
     assert words == ["the", ". .", "7"]
     np.testing.assert_allclose(vectors, [[0.5, -0.01], [1, 2], [3, 4]])
-
-
-def test_a_file_without_a_first_line_is_refused_where_a_line_differs(tmp_path):
-    for line in ("b 1\n", "b 1 x\n", "1 2\n"):
-        (tmp_path / "v.txt").write_text(f"a 1 2\n{line}")
-        with pytest.raises(ValueError, match=r"line 2.*2 numbers"):
-            read_word2vec(str(tmp_path / "v.txt"))
 
 
 def test_the_first_vector_tells_the_format_where_the_name_misleads(tmp_path):

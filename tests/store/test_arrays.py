@@ -51,25 +51,3 @@ def test_damaged_chunks_are_named(damage, tmp_path):
     file.write_bytes(DAMAGES[damage](file.read_bytes()))
     with pytest.raises(StoreError, match=r"block group: array is damaged"):
         read_array(location, "group/array")
-
-
-@pytest.mark.parametrize("key", ["c/0", "c/1", "c/5", "zarr.json"])
-def test_missing_files_are_named(key, location, monkeypatch):
-    monkeypatch.setattr(arrays, "CHUNK_ENTRIES", 4)
-    write_array(location, "group/array", np.arange(23))
-    file_system, path = location.path(f"group/array/{key}")
-    file_system.rm_file(path)
-    with pytest.raises(StoreError, match=r"block group: array lacks (chunk|its metadata)"):
-        read_array(location, "group/array")
-
-
-OTHER = b'{"data_type": "%s", "shape": [%s], "codecs": [], "chunk_grid": {"configuration": {"chunk_shape": [4]}}}'
-
-
-@pytest.mark.parametrize("metadata", [b"", b"{", b"[]", b"{}", OTHER % (b"int64", b"9"), OTHER % (b"object", b"9")])
-def test_damaged_metadata_are_named(metadata, tmp_path):
-    location = Location.from_url(tmp_path)
-    write_array(location, "group/array", np.arange(100))
-    (tmp_path / "group/array/zarr.json").write_bytes(metadata)
-    with pytest.raises(StoreError, match=r"block group: array is damaged"):
-        read_array(location, "group/array")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import zarr
 from scipy import sparse
 
 from dspectral.store.blocks import find_block, read_block, write_block
@@ -60,23 +59,3 @@ def test_a_missing_block_is_named_when_it_is_read_or_checked(store):
         opened.counts.compute()
     with pytest.raises(StoreError, match=r"-000001.*mark"):
         opened.check()
-
-
-def test_damaged_metadata_is_named(store):
-    (Path(store.location.url) / store.blocks[1].name / "zarr.json").write_text("{", encoding="utf-8")
-    with pytest.raises(StoreError, match=r"blocks/0000-000001.*group"):
-        store.check()
-    (Path(store.location.url) / "zarr.json").write_text("{", encoding="utf-8")
-    with pytest.raises(StoreError, match=re.escape(store.location.url)):
-        open_store(store.location.url)
-
-
-def test_what_is_no_store_does_not_open(tmp_path):
-    (tmp_path / "text").write_text("words", encoding="utf-8")
-    zarr.create_group(tmp_path / "group")
-    for name in ("nothing", "text", "group"):
-        with pytest.raises(StoreError, match=name):
-            open_store(str(tmp_path / name))
-    zarr.create_array(tmp_path / "array", shape=(3,), dtype="f4")
-    with pytest.raises(StoreError, match=r"array.*group"):
-        open_store(str(tmp_path / "array"))

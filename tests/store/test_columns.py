@@ -5,10 +5,8 @@ import warnings
 import anndata
 import dask
 import dask.array as da
-import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -115,14 +113,6 @@ def test_weightings_are_compared_or_warned_about(tmp_path):
     assert not hasattr(model.fit(store), "weighting_")
 
 
-def test_counted_texts_have_the_columns_of_their_store(built):
-    stores = built("a"), built("b", OTHERS)
-    model = make_pipeline(TfidfWeighting(), TruncatedSVD(2)).fit(stores[0])
-    model.transform(stores[0].count(["plum fig"]))
-    with pytest.raises(ValueError, match="column 0 is"):
-        model.transform(stores[1].count(["rain"]))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TAKING_ROWS)
 def test_every_estimator_of_rows_compares_the_terms_of_stores(name, built, tmp_path):
@@ -223,18 +213,6 @@ def test_hashed_columns_are_compared_by_every_setting(built, tmp_path):
         TfidfWeighting().fit(built("more terms")).transform(store)
 
 
-def test_files_and_bags_that_are_hashed_alike_have_the_same_columns(tmp_path):
-    (tmp_path / "text.txt").write_text("\n".join(TEXTS))
-    files = dspectral.TextFiles(tmp_path / "text.txt")
-    hashing, other = NgramHashing(64, (1, 1)), NgramHashing(64, (1, 2))
-    model = make_pipeline(hashing, TfidfWeighting(), TruncatedSVD(2)).fit(files)
-    assert model.transform(TEXTS).shape == model.transform(files).shape
-    for weigh in (lambda rows: rows, TfidfWeighting().fit(hashing.transform(files)).transform):
-        svd = TruncatedSVD(2).fit(weigh(hashing.transform(files)))
-        with pytest.raises(ValueError, match=r"ngram_range = \(1, 2\).*X"):
-            svd.transform(other.transform(files))
-
-
 def test_further_rows_have_the_columns_of_the_first_ones(built):
     store, other = built("a"), built("b", OTHERS)
     for model in (TfidfWeighting(), TruncatedSVD(2, solver="gram")):
@@ -244,31 +222,3 @@ def test_further_rows_have_the_columns_of_the_first_ones(built):
     provenance = {key: other.provenance[key] for key in ("hashing", "vocabulary")}
     with pytest.raises(ValueError, match=r"column 0.*CountStore"):
         dspectral.write_counts(other.counts, store.location.url, append=True, provenance=provenance)
-
-
-def test_search_and_top_terms_take_the_store_of_the_fit(built):
-    store, other = built("a"), built("b", OTHERS)
-    model = TruncatedSVD(2).fit(store)
-    assert model.top_terms(1)[0][0][0] in store.vocabulary.terms  # the names are known without terms=
-    for search in (
-        lambda: dspectral.nearest(model, other, "rain"),
-        lambda: dspectral.nearest(model, other, 0),
-        lambda: dspectral.write_coordinates(model, other, "memory://no-coordinates.zarr"),
-        lambda: model.top_terms(terms=other),
-    ):
-        with pytest.raises(ValueError, match="column 0"):
-            search()
-
-
-def test_data_frames_are_compared_as_by_scikit_learn():
-    table = np.random.default_rng(2).random((8, 3))
-    pandas, names = pd.DataFrame(table, columns=["a", "b", "c"]), ["b", "a", "c"]
-    model = TruncatedSVD(2).fit(dd.from_pandas(pandas, npartitions=2))
-    for frame in (pandas, pl.DataFrame(pandas.to_dict("list"))):
-        for known in (TruncatedSVD(2).fit(frame), model):
-            assert list(known.feature_names_in_) == ["a", "b", "c"]
-            known.transform(frame)
-            with pytest.raises(ValueError, match="feature names"):
-                known.transform(frame[names])
-            with pytest.warns(UserWarning, match="valid feature names"):
-                known.transform(table)

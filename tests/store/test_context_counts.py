@@ -113,30 +113,10 @@ PIECES = [np.arange(8 * n, dtype=np.uint8) for n in (3, 0, 30, 1)]
 PATH = "scratch/0000/000007.counts"
 
 
-@pytest.fixture(params=["disk", "memory"])
-def where(request, tmp_path):
-    return Location(str(tmp_path / "store") if request.param == "disk" else f"memory://{tmp_path}")
-
-
 def read(where, index, i):
     out = np.empty(8 * index[i, 1], np.uint8)
     read_spill_chunk(where, PATH, int(index[i, 0]), int(index[i + 1, 0]), int(index[i, 2]), out)
     return out
-
-
-def test_each_piece_is_read_by_itself(where):
-    assert read_spill_index(where, PATH, len(PIECES)) is None
-    for _ in range(2):  # the second time over what is there
-        index = write_spill_file(where, PATH, iter(PIECES))
-    np.testing.assert_array_equal(read_spill_index(where, PATH, len(PIECES)), index)
-    assert read_spill_index(where, PATH, len(PIECES) + 1) is read_spill_index(where, PATH, 500) is None
-    for i in (2, 0, 3, 1):
-        np.testing.assert_array_equal(read(where, index, i), PIECES[i])
-    assert where.list_names("scratch/0000") == ["000007.counts"]
-    where.remove("scratch")
-    assert where.list_names("scratch") == []
-    with pytest.raises(StoreError, match=r"000007\.counts"):
-        read(where, index, 0)
 
 
 def test_a_changed_byte_is_found(tmp_path):

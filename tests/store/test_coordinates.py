@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import dask
@@ -159,22 +157,3 @@ def test_damage_and_other_content_are_named(store, svd, tmp_path):
     with pytest.raises(StoreError, match=r"none\.parquet"):
         open_coordinates(str(tmp_path / "none.parquet"))
     assert json.loads((out / "zarr.json").read_text())["attributes"][coordinates.KEY]["finished"]
-
-
-def test_what_the_root_says_is_sealed(store, svd, tmp_path):
-    root = tmp_path / "sealed.zarr" / "zarr.json"
-    svd.transform(store.tfidf(), out=str(root.parent))
-    message = json.loads(root.read_text())
-    message["attributes"][coordinates.KEY]["ids"] = False
-    root.write_text(json.dumps(message))
-    with pytest.raises(StoreError, match=r"sealed\.zarr"):
-        open_coordinates(str(root.parent))
-
-
-def test_a_process_ends_quietly_though_the_loop_of_zarr_is_busy():
-    code = (
-        "import time, dspectral, numpy as np; from zarr.core.sync import _get_loop; "
-        "dspectral.write_counts(np.eye(2), 'memory://ends'); _get_loop().call_soon_threadsafe(time.sleep, 0.7)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert "event loop" not in done.stderr

@@ -1,12 +1,9 @@
 import fsspec
 import numpy as np
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
-from scipy import sparse
 
-from dspectral import NgramHashing, VocabularySettings, build_corpus, build_store, open_store, write_counts
+from dspectral import NgramHashing, build_store, open_store, write_counts
 from dspectral.store.arrays import read_stored_group, write_stored_group
-from dspectral.store.blocks import read_block, write_block
 from dspectral.store.from_text.lines import ReadOptions
 from dspectral.store.from_text.readers import read_file_range
 from dspectral.store.location import Location, StoreError
@@ -59,14 +56,6 @@ def test_small_files_are_read_and_blocked_together(tmp_path, url):
         build_store(str(tmp_path / "*.jsonl"), f"{url}-records", field="text", hashing=SMALL)
 
 
-def test_storage_options_may_hold_dictionaries(tmp_path):
-    (tmp_path / "a.txt").write_text("to be or not to be\n")
-    options = {"client_kwargs": {"endpoint_url": "nowhere"}}
-    where = f"memory://options/{tmp_path.name}"
-    store = build_store(str(tmp_path / "a.txt"), where, vocabulary=VocabularySettings(), storage_options=options)
-    assert store.counts.compute().toarray().tolist() == [[2.0, 1.0, 1.0, 2.0]]
-
-
 def test_a_relative_path_is_found_from_any_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written, opened = write_counts(np.eye(2), "here"), open_store("here")
@@ -74,16 +63,6 @@ def test_a_relative_path_is_found_from_any_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "elsewhere")
     for store in (written, opened):
         assert store.counts.compute().toarray().tolist() == [[1.0, 0.0], [0.0, 1.0]]
-
-
-def test_a_new_block_is_written_without_listing_files(tmp_path, monkeypatch):
-    def find(*_arguments, **_options):
-        raise AssertionError("a list of all files")
-
-    monkeypatch.setattr(MemoryFileSystem, "find", find)
-    where = Location(f"memory://listed/{tmp_path.name}")
-    rows = sparse.csr_array(np.eye(4, dtype=np.float32))
-    assert (read_block(where, write_block(where, "block", rows)) != rows).nnz == 0
 
 
 def test_a_record_is_replaced_beside_files_that_killed_writers_left(tmp_path):
@@ -98,42 +77,3 @@ def test_a_record_is_replaced_beside_files_that_killed_writers_left(tmp_path):
     next(tmp_path.glob("arrays-0001/0/c/0")).unlink()
     with pytest.raises(StoreError, match=r"array arrays-0001/0 lacks chunk 0"):
         record.array(0)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "sentence"),
-    [
-        ({"block_bytes": 0}, ValueError, "block_bytes.*0"),
-        ({"block_bytes": 1e6}, TypeError, "block_bytes.*1000000.0"),
-        ({"errors": "ignore"}, ValueError, "errors.*'ignore'.*'strict'.*'replace'"),
-        ({"vocabulary": True}, TypeError, r"vocabulary.*True.*VocabularySettings"),
-        ({"max_document_bytes": 0}, ValueError, "max_document_bytes.*0"),
-        ({"long_documents": "drop"}, ValueError, "long_documents.*'drop'"),
-        ({"unit": "lines"}, ValueError, "unit.*'lines'.*'line', 'file'.*'field'"),
-        ({"vocabulary": VocabularySettings(), "hashing": SMALL}, ValueError, "vocabulary|hashing"),
-        ({"min_count": 0}, ValueError, "min_count.*0"),
-        ({"min_count": 1.5}, TypeError, "min_count.*1.5"),
-        ({"tokens": "letters"}, ValueError, "tokens.*'letters'.*'language'"),
-    ],
-)
-def test_wrong_settings_are_refused_before_anything_is_written(tmp_path, url, options, error, sentence):
-    (tmp_path / "a.txt").write_text("the cat\n")
-    build = build_corpus if {"min_count", "tokens"} & options.keys() else build_store
-    with pytest.raises(error, match=sentence):
-        build(str(tmp_path / "a.txt"), url, **options)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
-
-
-@pytest.mark.parametrize(
-    ("X", "options", "error", "sentence"),
-    [
-        *(
-            (np.eye(4), {"block_rows": n}, (TypeError, ValueError), f"block_rows.*{n!r}")
-            for n in (0, -1, 2.5, "5", True)
-        ),
-        *((np.array(values), {}, ValueError, "X has dtype") for values in ([[1 + 2j]], [["a"]], [[b"a"]])),
-    ],
-)
-def test_matrices_and_settings_that_mean_nothing_are_refused(url, X, options, error, sentence):
-    with pytest.raises(error, match=sentence):
-        write_counts(X, url, **options)

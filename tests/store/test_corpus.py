@@ -94,10 +94,3 @@ def test_a_word_is_the_same_one_in_a_corpus_and_in_a_store(tmp_path):
     words = build_corpus(str(tmp_path / "a.txt"), str(tmp_path / "corpus")).words[1:]
     store = build_store(str(tmp_path / "a.txt"), str(tmp_path / "store"), vocabulary=VocabularySettings())
     assert sorted(set(words) - {",", ":", "a", "!", "-", "(", ")"}) == sorted(store.vocabulary.terms)
-
-
-@pytest.mark.parametrize("text", ["", "\n\n", " \t\n"])
-def test_text_without_a_word_is_refused(text, tmp_path):
-    (tmp_path / "a.txt").write_text(text)
-    with pytest.raises(ValueError, match=r"a\.txt"):
-        build_corpus(str(tmp_path / "a.txt"), str(tmp_path / "corpus"))

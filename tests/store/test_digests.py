@@ -144,23 +144,9 @@ def test_a_damaged_block_is_named_and_the_others_are_read_without_it(damaged):
     assert store.energy == rows.multiply(rows).sum()
 
 
-def test_wrong_names_and_all_names_are_refused(damaged):
-    every = [block.name for block in open_store(damaged[0]).blocks]
-    for wrong in ("blocks/nothing", ["blocks/nothing"], every):
-        with pytest.raises(ValueError, match="without"):
-            open_store(damaged[0], without=wrong)
-
-
 def test_the_report_says_what_was_left_out(damaged, tmp_path):
     url, name, *_ = damaged
     out = ["--out", str(tmp_path / "out")]
     sketch_scaling.main(["--store", url, "--without", name, "--sketch-size=8", "--repeats=1", *out])
     report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
     assert any(name in note for note in report["notes"])
-
-
-def test_a_file_of_anndata_has_no_names_of_blocks(tmp_path):
-    anndata = pytest.importorskip("anndata")
-    anndata.AnnData(sparse.csr_matrix(np.eye(3))).write_h5ad(tmp_path / "a.h5ad")
-    with pytest.raises(ValueError, match=r"blocks/0.*names"):
-        open_store(str(tmp_path / "a.h5ad"), without=["blocks/0"])

@@ -12,7 +12,7 @@ from dspectral.engine.around.callbacks import TaskRetried
 from dspectral.store.counts import open_store
 from dspectral.store.from_text.build import build_store
 from dspectral.store.from_text.corpus_build import build_corpus
-from dspectral.store.location import Location, StoreError
+from dspectral.store.location import Location
 from dspectral.store.matrix import write_counts
 from dspectral.text.hashing import HashingSettings
 from tests.engine.recording import Recorder
@@ -65,14 +65,6 @@ def test_stores_on_flaky_storage_are_what_they_are_on_a_good_one(tmp_path):
     retries = [event for event in heard if isinstance(event, TaskRetried)]
     assert {event.error.split(":")[0] for event in retries} == {"injected"}
     gc.collect()  # what Zarr leaves of the requests beside one that failed warns here, and not at the end of all tests
-
-
-@pytest.mark.parametrize("gone", ["zarr.json", "data/zarr.json", "data/c/0"])
-def test_what_is_absent_is_named(gone):
-    store = write_counts(np.eye(3), "flaky://counts")
-    FlakyFileSystem("flaky").rm_file(f"/counts/{store.blocks[0].name}/{gone}")
-    with pytest.raises(StoreError, match=r"block blocks/0000-000000"):
-        store.check()
 
 
 def test_storage_that_fails_for_good_is_given_up_with_its_own_error():

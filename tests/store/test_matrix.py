@@ -128,21 +128,6 @@ def test_signed_counts_are_written_when_asked(url):
 LAZY = da.from_array(ROWS.toarray(), chunks=(20, 40))
 
 
-@pytest.mark.parametrize(
-    ("X", "error", "said"),
-    [
-        (LAZY.rechunk((20, 20)), ValueError, r"2 column chunks.*rechunk"),
-        (LAZY[LAZY[:, 0] >= 0], ValueError, r"compute_chunk_sizes"),
-        (ROWS[:0], ValueError, "rows"),
-        ([[1, 2]], TypeError, "list"),
-    ],
-)
-def test_arrays_that_are_not_cut_by_rows_are_refused_before_anything_is_written(tmp_path, url, X, error, said):
-    with pytest.raises(error, match=said):
-        write_counts(X, url)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_blocks_that_are_not_what_their_array_says_are_refused(url):
     narrow = da.map_blocks(lambda block: block[:, :-1], LAZY, dtype="f4")
     with pytest.raises(ValueError, match=r"row block ..*39 columns.*40"):

@@ -109,18 +109,3 @@ def test_ids_texts_and_search_go_with_the_rows(tmp_path):
             rows.text(-1)
     actual = nearest(TruncatedSVD(3).fit(store), chosen, records[29]["body"], n=1)
     assert (actual[0].row, actual[0].id, actual[0].text) == (2, "k29", records[29]["body"])
-
-
-def test_what_is_no_selection_is_refused(store):
-    for key, named in (
-        (slice(5, 5), "120"),
-        ((slice(3), 2), "columns"),
-        ((slice(3), SHUFFLED), "columns"),
-        (N, "120"),
-    ):
-        with pytest.raises(IndexError, match=named):
-            store[key]
-    with pytest.raises(TypeError, match="iterable"):
-        iter(store)
-    with pytest.raises(TypeError, match="block"):
-        np.asarray(store)

@@ -1,7 +1,5 @@
 """Which n-grams are columns, and in which order."""
 
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +11,6 @@ from dspectral.store.vocabulary import (
     VocabularySettings,
     find_vocabulary,
     pack_terms,
-    unpack_terms,
     write_vocabulary,
 )
 from dspectral.text.terms import TermTable
@@ -29,13 +26,6 @@ def table_of(texts):
 def as_lists(table):
     terms = [table.terms.text(i) for i in range(table.terms.n_documents)]
     return terms, table.document_frequency.tolist(), table.counts.tolist()
-
-
-@settings(max_examples=40, deadline=None, derandomize=True)
-@given(TEXTS)
-def test_a_packed_table_is_unpacked_as_it_was(texts):
-    table = table_of(texts)
-    assert as_lists(unpack_terms(pack_terms(table))) == as_lists(table)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -59,13 +49,6 @@ def test_columns_are_ordered_by_documents_then_by_bytes():
     assert Vocabulary.from_tables(table.partition(4), max_features=3).terms == vocabulary.terms[:3]
 
 
-def test_a_term_has_its_column_and_a_stranger_none():
-    vocabulary = Vocabulary.from_tables([table_of(["zoo ab", "zoo", "éa zz"])])
-    assert [vocabulary.index(term) for term in vocabulary.terms] == list(range(len(vocabulary.terms)))
-    with pytest.raises(KeyError, match="'cat'"):
-        vocabulary.index("cat")
-
-
 @pytest.mark.parametrize(("bounds", "expected"), [((2, 5), (2, 5)), ((0.1, 0.5), (2.0, 10.0)), ((1, 1.0), (1, 20.0))])
 def test_bounds_are_numbers_of_documents_or_shares(bounds, expected):
     settings = VocabularySettings(min_df=bounds[0], max_df=bounds[1])
@@ -77,8 +60,3 @@ def test_a_vocabulary_without_its_mark_does_not_count(tmp_path, monkeypatch):
     monkeypatch.setattr(Location, "write_attributes", lambda *_: None)
     write_vocabulary(where, "vocabulary", Vocabulary.from_tables([table_of(["zoo ab"])]))
     assert find_vocabulary(where, "vocabulary") is None
-
-
-def test_settings_are_read_from_their_record():
-    settings = VocabularySettings((1, 2), min_df=3, max_df=0.5, max_features=7)
-    assert VocabularySettings.from_record(json.loads(json.dumps(settings.record()))) == settings

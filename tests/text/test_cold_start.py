@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from numba.core import caching, config
+from numba.core import caching
 
 from dspectral._compiled import compiled
 
@@ -64,9 +64,3 @@ def test_a_loop_is_compiled_without_a_place_for_its_machine_code(monkeypatch):
     loop = compiled(lambda number: number + 2)
     assert loop(3) == 5
     assert loop(0.5) == 2.5  # compiled once more, for another type
-
-
-def test_a_wrong_setting_of_numba_is_not_hidden(monkeypatch):
-    monkeypatch.setattr(config, "CACHE_LOCATOR_CLASSES", "no_such_module.Locator")
-    with pytest.raises(RuntimeError, match="no_such_module"):
-        compiled(lambda number: number + 3)(1)

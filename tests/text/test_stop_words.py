@@ -29,16 +29,10 @@ def test_english_is_the_list_of_scikit_learn_and_none_is_no_list():
     ("wrong", "error", "match"),
     [
         ("German", ValueError, "'German'.*'english'"),
-        ("", ValueError, "''.*'english'"),
-        (b"english", TypeError, "b'english'"),
         ({"der": 1}, TypeError, "'english'"),
         (iter(["der"]), TypeError, "list"),
-        (3, TypeError, "3"),
-        (True, TypeError, "True"),
         (["der", None], TypeError, "1.*None"),
         ([b"der"], TypeError, "0.*b'der'"),
-        (np.array([["der"]]), TypeError, "array"),
-        (pd.DataFrame({"word": ["der"]}), TypeError, "word"),
     ],
 )
 def test_what_is_no_list_of_words_is_refused(wrong, error, match):

@@ -1,7 +1,6 @@
 """Exact n-grams: counted, merged and looked up as scikit-learn's CountVectorizer does."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
@@ -103,8 +102,3 @@ def test_terms_with_equal_hashes_are_told_apart():
         assert encode_documents(documents, TermIndex.from_terms(Documents.from_strings([a]))).toarray().tolist() == [
             [1]
         ]
-
-
-def test_a_term_that_comes_twice_is_refused():
-    with pytest.raises(ValueError, match=r"terms 0 and 2.*b'yes'"):
-        TermIndex.from_terms(Documents.from_strings(["yes", "no", "yes"]))

@@ -53,28 +53,3 @@ def test_what_is_not_utf8_is_named_where_python_finds_it(documents, data):
     else:
         expected = [WORD.findall(text.decode().lower()) for text in documents]
         assert words_of(tokenize(Documents.from_strings(documents))) == expected
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        b"\x80",  # continues nothing
-        b"\xc1\xbf",  # two bytes where one does
-        b"\xe0\x9f\xbf",  # three where two do
-        b"\xf0\x8f\xbf\xbf",  # four where three do
-        b"\xed\xa0\x80",  # half of a surrogate pair
-        b"\xf4\x90\x80\x80",  # beyond the last code point
-        b"\xf5\x80\x80\x80",
-        b"\xe2\x80",  # cut short
-        b"\xe2(\x80",
-    ],
-)
-def test_bytes_that_only_look_like_utf8_are_refused(bad):
-    with pytest.raises(ValueError, match=r"document 1 .*UTF-8.*byte 3 .*\(b'"):
-        tokenize(Documents.from_strings([b"good", b"bad" + bad]))
-
-
-@pytest.mark.parametrize("offsets", [[0, 5], [-1, 3], [0, 3, 2], []])
-def test_offsets_that_do_not_fit_are_refused(offsets):
-    with pytest.raises(ValueError, match=r"offsets.*4, the number of bytes"):
-        tokenize(Documents(np.zeros(4, dtype=np.uint8), np.array(offsets, dtype=np.int64)))

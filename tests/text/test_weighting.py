@@ -50,11 +50,3 @@ def test_columns_are_kept_in_the_given_order_with_their_own_weights():
     columns, weights = np.array([7, 0, 3]), np.array([1.0, 0.5, 0.0])
     actual = Weighting(columns=columns, column_weights=weights).apply(X).toarray()
     np.testing.assert_allclose(actual, X.toarray()[:, columns] * weights)
-
-
-def test_unknown_names_are_refused():
-    X = zipf_counts(3, 20, 6)
-    with pytest.raises(ValueError, match=r"tf.*'boolean'.*'count'"):
-        Weighting("boolean").apply(X)
-    with pytest.raises(ValueError, match=r"norm.*'max'.*'l1'"):
-        Weighting(norm="max").apply(X)

@@ -237,13 +237,6 @@ def test_words_are_counted_and_numbered(texts):
     assert sentences.n_sentences == len(texts)
 
 
-def test_what_is_wrong_is_named():
-    with pytest.raises(ValueError, match=r"tokens.*'letters'"):
-        tokenize_sentences(Documents.from_strings(["a"]), "letters")
-    with pytest.raises(ValueError, match=r"document 1 .*UTF-8.*byte 2"):
-        tokenize_sentences(Documents.from_strings([b"a", b"b \xff"]))
-
-
 LINE = "M86QU92!O9B!A(&QO;F<@;&EN92!O9B!T97AT('1H870@:7,@96YC;V1E9"
 
 

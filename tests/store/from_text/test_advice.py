@@ -1,7 +1,6 @@
 """Advice of errors: each call fails, names an option or a call, and succeeds as advised, at the same store."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from dspectral.store.corpus import open_corpus
@@ -12,92 +11,6 @@ from dspectral.store.from_text.texts import Texts
 from dspectral.store.location import StoreError
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
-
-LATIN = "café noir\nthé vert\n".encode("latin-1")
-LONG = b"word " * 99 + b"\nbb cc\n"
-CSV = b"id,text\n1,the cat\n2,a dog\n"
-ADVICE = [  # file, its content, options of the call, words of the error, options advised, documents then
-    ("a.txt", LATIN, {}, "errors='replace'", {"errors": "replace"}, 2),
-    ("a.txt", LATIN, {}, "encoding=, such as 'cp1252'", {"encoding": "cp1252"}, 2),
-    ("a.txt", "ab cd\nef\n".encode("utf-16"), {}, "encoding=, such as 'utf-16'", {"encoding": "utf-16"}, 2),
-    ("a.txt", LONG, {"max_document_bytes": 99}, "'skip'", {"long_documents": "skip"}, 2),
-    (
-        "a.txt",
-        b"word " * 99 + b"\nbb cc\n",
-        {"max_document_bytes": 99},
-        "'truncate'",
-        {"long_documents": "truncate"},
-        2,
-    ),
-    ("a.txt", LONG, {"max_document_bytes": 99}, "allows more", {"max_document_bytes": 999}, 2),
-    ("a.jsonl", b'{"text": "ab cd"}\n{"text": null}\n', {"field": "text"}, "'skip'", {"missing": "skip"}, 1),
-    ("a.jsonl", b'{"text": "ab cd"}\n{"text": null}\n', {"field": "text"}, "missing='empty'", {"missing": "empty"}, 2),
-    ("a.csv", CSV, {}, "field= must name", {"field": "text"}, 2),
-    ("a.csv", CSV.replace(b",", b"^"), {"field": "text"}, "delimiter=", {"delimiter": "^"}, 2),
-    ("a.txt", CSV, {"field": "te"}, "unit='line'", {"unit": "line", "field": None}, 3),
-    ("a.dat", CSV, {"unit": "field"}, "format=", {"format": "csv", "field": "text"}, 2),
-    ("a.dat/b.xyz", b"ab cd\nef\n", {}, "format=", {"format": "txt"}, 2),
-]
-
-
-def warns_of(options):
-    """Return the context in which a call with these options runs."""
-    return pytest.warns(UserWarning, match="document") if "long_documents" in options else pytest.MonkeyPatch.context()
-
-
-@pytest.mark.parametrize("build", [build_store, build_corpus])
-@pytest.mark.parametrize(("name", "content", "options", "words", "advised", "n"), ADVICE)
-def test_option_that_an_error_names_works(tmp_path, build, name, content, options, words, advised, n):
-    file, store = tmp_path / name, str(tmp_path / "store")
-    file.parent.mkdir(exist_ok=True)
-    file.write_bytes(content)
-    source = str(tmp_path / name.partition("/")[0])
-    with pytest.raises((ValueError, FileNotFoundError), match=words):
-        build(source, store, **options)
-    with warns_of(advised):
-        built = build(source, store, **{**options, **advised})
-    assert (built.n_sentences if build is build_corpus else built.n_rows) == n
-
-
-MINUS = -np.eye(1)
-TABLE = pd.DataFrame({"id": ["x", "y"], "text": ["the cat", "a dog"]})
-CALLS = [  # call, words of the error, call as advised
-    (lambda at: build_store(["the cat"], at), r"dspectral\.Texts", lambda at: build_store(Texts(["the cat"]), at)),
-    (
-        lambda at: build_store(Texts(TABLE["text"]), at, id_field="id"),
-        "needs field=",
-        lambda at: build_store(TABLE, at, field="text", id_field="id"),
-    ),
-    (
-        lambda at: build_store(Texts(["ab cd"]), at, unit="line"),
-        "unit='line' must be None",
-        lambda at: build_store(Texts(["ab cd"]), at),
-    ),
-    (
-        lambda at: build_store(Texts(["ab cd"]), at, vocabulary=VocabularySettings(min_df=2)),
-        "lower min_df",
-        lambda at: build_store(Texts(["ab cd"]), at, vocabulary=VocabularySettings(min_df=1)),
-    ),
-    (
-        lambda at: build_store(Texts(["ab", None]), at),
-        "missing='empty'",
-        lambda at: build_store(Texts(["ab", None]), at, missing="empty"),
-    ),
-    (
-        lambda at: build_store(Texts(["ab cd"]), at, append=True),
-        "build it first",
-        lambda at: build_store(Texts(["ab cd"]), at),
-    ),
-    (lambda at: write_counts(MINUS, at), "signed=True", lambda at: write_counts(MINUS, at, signed=True)),
-]
-
-
-@pytest.mark.parametrize(("call", "words", "advised"), CALLS)
-def test_call_that_an_error_names_works(tmp_path, call, words, advised):
-    store = str(tmp_path / "store")
-    with pytest.raises((ValueError, TypeError, FileNotFoundError), match=words):
-        call(store)
-    assert advised(store).n_rows == open_store(store).n_rows > 0
 
 
 def build_labels(source, store, **options):

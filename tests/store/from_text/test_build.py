@@ -81,24 +81,6 @@ def test_other_settings_are_not_appended(text, url):
     assert contents(url) == before
 
 
-@pytest.mark.parametrize(
-    ("content", "settings", "message"),
-    [
-        (b"", {"hashing": HASHING}, r"a\.txt"),
-        (b"", {"vocabulary": VocabularySettings()}, r"a\.txt"),
-        (
-            b"a b\n",
-            {"vocabulary": VocabularySettings(min_df=9)},
-            "min_df = 9",
-        ),
-    ],
-)
-def test_a_store_of_nothing_is_refused(tmp_path, url, content, settings, message):
-    (tmp_path / "a.txt").write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        build_store(str(tmp_path / "a.txt"), url, **settings)
-
-
 @pytest.mark.parametrize("settings", [{"hashing": HASHING}, {"vocabulary": VocabularySettings()}])
 def test_an_error_is_raised_once_the_tasks_under_way_have_ended(tmp_path, url, settings, monkeypatch):
     (tmp_path / "a.txt").write_bytes(b"the cat sat\n" * 20 + b"\xff" * 240)

@@ -67,13 +67,6 @@ def test_what_is_found_has_them_too(tmp_path):
     assert all(one.text == TEXTS[one.row] for of_topic in documents for one in of_topic)
 
 
-def test_a_store_without_them_says_so(tmp_path):
-    store = build_store(Texts(TEXTS), str(tmp_path / "store"))
-    assert store.ids is None
-    with pytest.raises(ValueError, match="keep_texts=True"):
-        store.text(0)
-
-
 def test_a_row_that_is_not_there_and_a_damaged_text_are_named(tmp_path):
     store = build_store(Texts(TEXTS), str(tmp_path / "store"), keep_texts=True)
     with pytest.raises(IndexError, match=r"row 40 .* 40 rows"):
@@ -101,13 +94,3 @@ def test_records_that_are_read_once_give_their_ids_with_their_texts(tmp_path, so
     store = build_store(sources(), str(tmp_path / "store"), **given)
     assert store.ids == [record["key"] for record in RECORDS]
     assert store.text(range(len(store))) == [record["body"] for record in RECORDS]
-
-
-def test_texts_without_fields_have_no_ids(tmp_path):
-    with pytest.raises(TypeError, match=r"id_field.*'key'.*field="):
-        build_store(dask.bag.from_sequence(["a b", "c d"]), str(tmp_path / "store"), id_field="key")
-    frame = dask.dataframe.from_pandas(pd.DataFrame(RECORDS), npartitions=2)
-    with pytest.raises(ValueError, match=r"'other'.*key"):
-        build_store(frame, str(tmp_path / "frame"), field="body", id_field="other")
-    with pytest.raises(ValueError, match=r"id.*row 1"):
-        build_store([{"t": "a b", "k": 1}, {"t": "c", "k": None}], str(tmp_path / "store"), field="t", id_field="k")

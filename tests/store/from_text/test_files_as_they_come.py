@@ -15,7 +15,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 
 from dspectral import TextFiles, Texts, build_corpus, build_store, open_store
 from tests.store.from_text.texts import blocks, put, spans_of, texts
@@ -87,19 +86,6 @@ def test_blank_lines_are_no_records_and_are_counted(tmp_path, kind, block_bytes)
     assert TextFiles(path, field="text").n_documents == 3
     grown = build_store(path, str(tmp_path / "store"), append=True, **given)
     assert grown.provenance["appended"][0]["n_blank_lines"] == 6
-
-
-def test_a_line_is_named_by_its_number_in_the_file_behind_blank_lines():
-    for name, content, line in (
-        ("a.jsonl", '\n{"text": "a"}\n\n{"text": 1}\n', 4),
-        ("a.tsv", "\nid\ttext\n\n1\ta\n2\n", 5),
-        ("a.csv", "\nid,text\n\n1,a\n2\n", 5),
-    ):
-        with pytest.raises(ValueError, match=f"line {line}"):
-            blocks(put(name, content), field="text")
-    wide = put("long.tsv", "\ntext\n\nshort\nmuch too long\n")
-    with pytest.raises(ValueError, match=r"line 5.*6"):
-        build_store(wide, "memory://readers/long", field="text", max_document_bytes=6)
 
 
 def test_a_document_that_is_skipped_is_no_blank_line(tmp_path):
@@ -182,26 +168,6 @@ def test_a_record_without_the_field_lacks_its_text(tmp_path):
         build_store(path, str(tmp_path / "s"), field="txt", missing="skip")
 
 
-def test_texts_are_all_missing_in_a_row_group_of_nulls():
-    file = io.BytesIO()
-    pq.write_table(pa.table({"text": pa.nulls(3)}), file)
-    url = put("nulls.parquet", file.getvalue())
-    assert texts(blocks(url, field="text", missing="empty")) == ["", "", ""]
-    with pytest.raises(ValueError, match=r"row group 0, row 0.*'text'.*null"):
-        blocks(url, field="text")
-
-
-@pytest.mark.parametrize("scheduler", ["threads", "sync"])
-def test_a_bag_with_a_missing_text_always_ends_with_the_reason(tmp_path, scheduler):
-    rows = ["one two", None, "two three", "x y", "z w", "u v"] * 3
-    with dask.config.set(scheduler=scheduler):
-        for i in range(20):
-            with pytest.raises(TypeError, match=r"document \d.*None.*missing="):
-                build_store(dask.bag.from_sequence(rows, npartitions=6), str(tmp_path / f"s{i}"))
-    given = {"missing": "skip"}
-    assert len(build_store(dask.bag.from_sequence(rows, npartitions=6), str(tmp_path / "s0"), **given)) == 15
-
-
 def test_an_append_that_fails_leaves_the_store_and_a_second_one_adds_once(tmp_path):
     url, more = str(tmp_path / "store"), tmp_path / "more.jsonl"
     build_store(Texts(NOTES), url, keep_texts=True)
@@ -238,18 +204,6 @@ def test_records_are_told_by_what_a_file_holds(name):
         pq.write_table(pa.table({"text": NOTES}), file)
         assert texts(blocks(put(name, file.getvalue()), field="text")) == NOTES
     assert texts(blocks(put(name, gzip.compress(b"") if name.endswith("gz") else b""), field="text")) == []
-
-
-def test_json_that_is_no_record_a_line_is_refused_with_what_to_do():
-    for content in (json.dumps([{"text": "a"}]), '[\n {"text": "a"}]', '{\n "text": "a"\n}', "[]"):
-        with pytest.raises(ValueError, match=r"a\.json.*JSON"):
-            spans_of(put("a.json", content), field="text")
-    with pytest.raises(ValueError, match=r"a\.json.*field=.*\(id, text\)"):
-        spans_of(put("a.json", JSON_LINES))
-    with pytest.raises(ValueError, match=r"a\.csv.*field=.*\(id, note\)"):
-        spans_of(put("a.csv", "id,note\n1,b\n"))
-    with pytest.raises(ValueError, match=r"a\.txt.*fields"):
-        spans_of(put("a.txt", "one line\nand another\n"), field="text")
 
 
 def test_a_format_that_is_named_goes_before_the_ending(tmp_path):
@@ -319,12 +273,3 @@ def test_links_are_files(tmp_path):
     (shown / "b.txt").symlink_to(kept / "gone")
     assert texts(blocks(str(shown))) == ["tide tables"]
     assert texts(blocks(f"{shown}/*.txt")) == ["tide tables"]
-
-
-@pytest.mark.parametrize("window_log", [28, 31])
-def test_frames_of_long_windows_are_read(tmp_path, window_log):
-    options = zstandard.ZstdCompressionParameters(window_log=window_log, hash_log=10, chain_log=10)
-    packer = zstandard.ZstdCompressor(compression_params=options).compressobj()
-    path = tmp_path / "a.jsonl.zst"
-    path.write_bytes(packer.compress(JSON_LINES.encode()) + packer.flush())
-    assert texts(blocks(str(path), field="text")) == NOTES

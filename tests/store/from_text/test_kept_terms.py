@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dspectral import NgramHashing, TextFiles, VocabularySettings, build_store
+from dspectral import NgramHashing, TextFiles, build_store
 from dspectral.store import StoreError
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.term_sample import TermSample
@@ -104,23 +104,3 @@ def test_texts_files_and_a_tokenizer_of_the_users_own_keep_the_same_terms(text, 
     settings = HashingSettings(ngram_range=(1, 1))._replace(tokenizer=letters).validate()
     table = TermSample.from_block(Documents.from_strings(["aba"]), settings, 9).table
     assert {table.term(i): int(count) for i, count in enumerate(table.counts)} == {"a": 2, "b": 1}
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda text, at: build_store(text, at, vocabulary=VocabularySettings(), keep_terms=5),
-            "vocabulary",
-        ),
-        (lambda text, at: build_store(text, at, hashing=SETTINGS, keep_terms=0), "keep_terms.*0"),
-        (
-            lambda text, at: NgramHashing(64, (1, 2)).kept_terms(build_store(text, at, hashing=SETTINGS)),
-            "keep_terms",
-        ),
-        (lambda _text, _at: NgramHashing(64).kept_terms([]), "text"),
-    ],
-)
-def test_a_vocabulary_and_numbers_out_of_range_are_refused(text, tmp_path, call, message):
-    with pytest.raises(ValueError, match=message):
-        call(str(text), str(tmp_path / "x"))

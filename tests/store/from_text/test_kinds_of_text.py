@@ -243,28 +243,6 @@ def test_a_list_of_sentences_is_told_from_a_list_of_files(tmp_path):
     assert build_store((tmp_path / "texts").glob("*.txt"), str(tmp_path / "s")).n_rows == 2
 
 
-@pytest.mark.parametrize(
-    ("sources", "options", "sentence"),
-    [
-        (pd.Series(["a", float("nan")]), {}, "document 1.*nan"),
-        (pd.DataFrame(FRAME), {"field": "text"}, "'text'.*id, body"),
-        ([{"id": 1}], {"field": "body"}, "record 0.*'body'.*id"),
-        (pl.LazyFrame(FRAME), {"field": "text"}, "'text'.*id, body"),
-        (Texts(["", "?!"]), {}, r"2 document"),
-        (np.array(LINES), {"field": "body"}, "field.*'body'.*ndarray"),
-        (frame(), {}, "Dask DataFrame.*field="),
-        (Texts(LINES), {"encoding": "latin-1"}, "encoding.*'latin-1'"),
-        (Texts([]), {}, r"Texts\(list\)"),
-    ],
-)
-def test_what_is_no_text_is_named_and_can_be_mended_at_once(tmp_path, sources, options, sentence):
-    store = str(tmp_path / "s")
-    with pytest.raises((TypeError, ValueError), match=sentence):
-        build_store(sources, store, hashing=HASHING, **options)
-    path = put(tmp_path / "lines.txt", TXT)
-    assert build_store(path, store, hashing=HASHING).n_rows == len(LINES)
-
-
 def stops_at(number):
     for i, line in enumerate(LINES):
         if i == number:

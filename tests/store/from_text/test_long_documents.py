@@ -1,8 +1,6 @@
 """Documents that are longer than what is asked for: refused, read as empty, or cut, and said."""
 
-import io
 import json
-import tracemalloc
 from pathlib import Path
 
 import dask.bag as db
@@ -14,7 +12,7 @@ import pytest
 from dspectral import TextFiles, Texts, build_corpus, build_store, explore
 from dspectral.preprocessing.hashing import NgramHashing
 from dspectral.store.from_text import lines as limits
-from dspectral.store.from_text.lines import DocumentSizeLimit, ReadCounts, ReadOptions, read_line_chunks
+from dspectral.store.from_text.lines import DocumentSizeLimit, ReadCounts, ReadOptions
 from dspectral.store.from_text.readers import read_file_range
 from dspectral.text.ngrams import argsort_words
 from dspectral.text.words import tokenize_sentences
@@ -140,18 +138,6 @@ def test_records_that_are_too_long_cannot_be_truncated():
         read(url, DocumentSizeLimit(20, "truncate"), field="text")
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("small_records")
-@pytest.mark.parametrize("treatment", ["error", "skip", "truncate"])
-def test_unclosed_quote_is_an_error_before_the_file_is_in_memory(treatment):
-    url = put("open.csv", 'id,text\n1,ok\n2,"never closed\n' + "3,more\n" * 1000)
-    with pytest.raises(ValueError, match=r"open.csv, line 3"):
-        read(url, DocumentSizeLimit(20, treatment), field="text")
-    url = put("header.csv", '"id,text\n' + "3,more\n" * (1 << 20))
-    with pytest.raises(ValueError, match=r"header.csv, line 1"):
-        spans_of(url, field="text")
-
-
 def test_stores_and_corpora_say_what_was_skipped(tmp_path):
     (tmp_path / "a.txt").write_text("\n".join(LINES))
     options = {"max_document_bytes": 20, "long_documents": "skip"}
@@ -200,53 +186,6 @@ def test_text_files_and_explorations_have_the_same_limit(tmp_path):
     assert files.n_long_documents == 2
 
 
-def test_spans_inside_one_long_line_do_not_read_on(tmp_path):
-    path = tmp_path / "long.txt"
-    path.write_bytes(b"x" * 3_000_000 + b"\nok\n")
-
-    class Counted:
-        def __init__(self):
-            self.file, self.n = io.BytesIO(path.read_bytes()), 0
-
-        def seek(self, place):
-            self.file.seek(place)
-
-        def read(self, n):
-            data = self.file.read(n)
-            self.n += len(data)
-            return data
-
-    file = Counted()
-    assert not list(read_line_chunks(file, "long.txt", start=1_000_000, stop=1_100_000))
-    assert file.n < 200_000
-
-
-def test_words_that_begin_alike_are_sorted_by_all_their_bytes():
-    generator = np.random.default_rng(0)
-    letters = "ab\0é"
-    sizes = generator.integers(1, 20, 3000)
-    words = sorted(
-        {"".join(letters[i] for i in generator.integers(0, 4, n)) for n in sizes},
-        key=str.encode,
-    )
-    shuffled = [words[i] for i in generator.permutation(len(words))]
-    tokens = tokenize_sentences(Documents.from_strings([" ".join(shuffled)]))
-    order = argsort_words(tokens.text, tokens.starts, np.arange(len(shuffled)))
-    assert [shuffled[i] for i in order] == words
-
-
-def test_memory_is_bounded_by_the_longest_document_and_not_by_the_line(tmp_path):
-    path = tmp_path / "zeros.txt.gz"
-    path.write_bytes(COMPRESS[".gz"](bytes(32 << 20)))
-    tracemalloc.start()
-    try:
-        assert read(str(path), DocumentSizeLimit(1 << 18, "skip"))[0] == [""]
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 16 << 20
-
-
 LOG = [
     "2026-11-27 04:13:09 ERROR request failed\nTraceback (most recent call last):\n  File a, line 12\nValueError: x",
     "2026-11-27 04:13:10 INFO served",
@@ -273,3 +212,26 @@ def test_a_record_that_is_too_long_is_named_by_its_first_line_or_cut(tmp_path):
         texts, counts = read(str(path), DocumentSizeLimit(80, "truncate"), unit="record", span_bytes=span_bytes)
         assert texts == [LOG[0][:80], *LOG[1:]]
         assert counts.count == 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_records")
+@pytest.mark.parametrize("treatment", ["error", "skip", "truncate"])
+def test_unclosed_quote_is_an_error_before_the_file_is_in_memory(treatment):
+    url = put("open.csv", 'id,text\n1,ok\n2,"never closed\n' + "3,more\n" * 1000)
+    with pytest.raises(ValueError, match=r"open.csv, line 3"):
+        read(url, DocumentSizeLimit(20, treatment), field="text")
+
+
+def test_words_that_begin_alike_are_sorted_by_all_their_bytes():
+    generator = np.random.default_rng(0)
+    letters = "ab\0é"
+    sizes = generator.integers(1, 20, 3000)
+    words = sorted(
+        {"".join(letters[i] for i in generator.integers(0, 4, n)) for n in sizes},
+        key=str.encode,
+    )
+    shuffled = [words[i] for i in generator.permutation(len(words))]
+    tokens = tokenize_sentences(Documents.from_strings([" ".join(shuffled)]))
+    order = argsort_words(tokens.text, tokens.starts, np.arange(len(shuffled)))
+    assert [shuffled[i] for i in order] == words

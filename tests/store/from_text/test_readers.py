@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import re
 import tracemalloc
 from itertools import pairwise
 
@@ -14,10 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dspectral.store.from_text.lines import LineChunk, ReadOptions, read_line_chunks, split_lines
-from dspectral.store.from_text.parquet import _wrap_buffers
+from dspectral.store.from_text.lines import ReadOptions
 from dspectral.store.from_text.readers import read_file_range
-from dspectral.store.from_text.records import parse_csv
 from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, spans_of, texts
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t"), max_size=12)
@@ -114,28 +111,6 @@ def test_bytes_that_are_no_text_are_mended_alike_whatever_the_cut(content, span_
     assert texts(blocks(url, span_bytes=span_bytes, block_bytes=block_bytes, errors="replace")) == expected
 
 
-@PROPERTY
-@given(
-    content=st.binary(max_size=60) | st.text("a\r\n").map(str.encode),
-    cuts=st.lists(st.integers(1, 60), max_size=3),
-    chunk_bytes=SIZES,
-)
-def test_each_line_is_in_the_span_where_it_begins(content, cuts, chunk_bytes):
-    bounds = [0, *sorted(cuts), -1]
-    for start, stop in pairwise(bounds):
-        pieces = list(read_line_chunks(io.BytesIO(content), "", start=start, stop=stop, chunk_bytes=chunk_bytes))
-        begin = 0
-        expected = b""
-        for line in re.findall(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", content):
-            expected += line if start <= begin and (begin < stop or stop < 0) else b""
-            begin += len(line)
-        joined = b"".join(piece.data for piece in pieces)
-        expected = expected if start else expected.removeprefix(b"\xef\xbb\xbf")
-        assert joined == re.sub(rb"\r(?!\n)", b"\n", expected)
-        mended = re.sub(rb"\r(?!\n)", b"\n", content)
-        assert all(mended[piece.byte :].startswith(piece.data) for piece in pieces)
-
-
 LONG = "x" * 300_000
 ODD = [
     ("a.txt", "\n\na\r\n\r\n\nb", {}, ["", "", "a", "", "", "b"]),
@@ -187,14 +162,3 @@ def test_memory_follows_the_block_and_not_the_file(tmp_path, ending):
         tracemalloc.stop()
     assert n_bytes == 16_200_000
     assert peak < 12 << 20
-
-
-def test_buffers_of_columns_lines_and_csv_parts_are_what_they_say():
-    assert texts([[_wrap_buffers(pa.array(["a", "bc", "", "d"], pa.large_string()).slice(1, 2))]]) == [
-        "bc",
-        "",
-    ]
-    assert split_lines(b"").n_documents == 0
-    piece = LineChunk(b"text\n" + b"a\n" * 5000, "a.csv", 0, 1)
-    parts = [part.n_documents for part in parse_csv([piece], "a.csv", 0, ",")]
-    assert parts == [4096, 904]

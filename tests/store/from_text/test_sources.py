@@ -2,15 +2,12 @@
 
 import gzip
 import zipfile
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dspectral import TextFiles
-from dspectral.store.from_text.lines import ReadOptions
-from dspectral.store.from_text.readers import read_file_range
 from tests.store.from_text.texts import blocks, put, spans_of, texts
 
 
@@ -49,23 +46,6 @@ def test_a_file_whose_name_looks_like_a_pattern_is_read(tmp_path):
     path = written(tmp_path / "a[1].txt", "here")
     written(tmp_path / "a1.txt", "not here")
     assert documents(path) == ["here"]
-
-
-def test_paths_of_the_working_directory_become_absolute(tmp_path, monkeypatch):
-    written(tmp_path / "a.txt", "a")
-    monkeypatch.chdir(tmp_path)
-    assert [span.url for span in spans_of("a.txt")] == [str(tmp_path / "a.txt")]
-    assert [span.url for span in spans_of(Path("a.txt"))] == [str(tmp_path / "a.txt")]
-
-
-def test_a_file_url_and_storage_options_reach_the_file_system(tmp_path):
-    path = written(tmp_path / "a.txt", "a\nb")
-    options = {"auto_mkdir": False}
-    (span,) = spans_of(f"file://{path}", storage_options=options)
-    (block,) = read_file_range(span, ReadOptions(block_bytes=64, storage_options=options))
-    assert block.data.tobytes() == b"ab"
-    with pytest.raises(ValueError, match="nowhere"):
-        spans_of("nowhere://a.txt")
 
 
 def test_a_file_inside_a_chain_keeps_its_whole_url(tmp_path):
@@ -108,12 +88,6 @@ def test_lines_are_the_same_in_every_encoding(encoding, end, size):
     assert whole == [TEXT.replace("\n", end)]
 
 
-def test_encodings_of_one_byte_a_line_end_are_cut_and_wide_ones_are_not():
-    for encoding, n in (("latin-1", 4), ("utf-16", 1)):
-        url = put("cut.txt", ("abc\n" * 5).encode(encoding))
-        assert len(spans_of(url, span_bytes=6, encoding=encoding)) == n
-
-
 def test_a_header_says_how_a_csv_file_is_cut(tmp_path):
     rows = {
         ",": 'id,"text"\n1,"a;b"\n',
@@ -151,24 +125,3 @@ def test_a_folder_stands_for_the_files_of_known_endings_in_it(folder):
     assert texts(blocks(f"{folder}/", field="text")) == ["d", "c"]
     assert TextFiles(folder).n_documents == 2
     assert TextFiles([folder, folder / "deep"]).n_documents == 3
-
-
-def test_a_folder_without_such_files_says_what_is_in_it(folder):
-    (folder / "deep" / "c.txt").rename(folder / "deep" / "c.dat")
-    with pytest.raises(FileNotFoundError, match=r"deep .*\.txt or \.log.*c\.dat.*unit='line' .*deep/\*"):
-        spans_of(str(folder / "deep"))
-    with pytest.raises(FileNotFoundError, match=r"\(\.jsonl, .*\).*c\.dat"):
-        spans_of(str(folder / "deep"), field="text")
-    for name in ("a.txt.gz", "b.txt"):
-        (folder / name).unlink()
-    with pytest.raises(FileNotFoundError, match=r"read\.me, s\.jsonl, t\.csv, 1 folder.*field="):
-        spans_of(str(folder))
-    (folder / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"empty .*empty"):
-        spans_of(str(folder / "empty"))
-
-
-def test_a_link_to_nothing_is_named_with_its_target(tmp_path):
-    (tmp_path / "data.txt").symlink_to(tmp_path / "absent.txt")
-    with pytest.raises(FileNotFoundError, match=r"data\.txt.*absent\.txt"):
-        spans_of(str(tmp_path / "data.txt"))
