@@ -174,7 +174,9 @@ class KrylovSpace(NamedTuple):
         H = np.zeros((len(T), len(T)))
         H[:n_inside, :n_inside] = inner[:n_inside] @ T
         H[n_inside:, n_inside - width : n_inside] = np.sqrt(values)[:, None] * vectors.T
-        return best._replace(bounds=self._bound_eigenvalues(_symmetrize(H, n_inside), n_inside, k, n_probes))
+        return best._replace(
+            bounds=self._bound_eigenvalues(_symmetrize(H, n_inside), n_inside, k, n_probes, counts=False)
+        )
 
     def approximate(self, k: int, n_probes: int) -> "Approximation":
         """Return an approximation of C from all products so far, with upper bounds of its first k eigenvalues.
@@ -220,18 +222,24 @@ class KrylovSpace(NamedTuple):
         values, S = eigh_descending(H[:n_inside, :n_inside], k)
         return values, np.linalg.norm(H[n_inside:, :n_inside] @ S, axis=0)
 
-    def _bound_eigenvalues(self, H: Doubles, n_inside: int, k: int, n_probes: int) -> "EigenvalueBounds":
-        """Return upper bounds of the first k eigenvalues of C from H of :meth:`approximate`. Shapes: `H` (m, m)."""
+    def _bound_eigenvalues(
+        self, H: Doubles, n_inside: int, k: int, n_probes: int, *, counts: bool = True
+    ) -> "EigenvalueBounds":
+        """Return upper bounds of the first k eigenvalues of C from H of :meth:`approximate`. Shapes: `H` (m, m).
+
+        Without `counts` the second bound, which takes as long as hundreds of products of wide blocks, is left out.
+        """
         values, E = scipy.linalg.eigh(H, check_finite=False)
         n_products, width = len(self.columns) + (len(H) > self.n_columns), len(H) - n_inside
         outside = self._bound_complement_norm(H, values, E, n_inside, n_probes, n_products)
-        # If the space is invariant, polynomials of any degree can be evaluated.
-        k = min(k, len(self.newest))
-        counting_bounds = self._bound_by_counting(values, E, k, n_products if width else EXHAUSTED_DEGREE)
-        H = H.copy()
+        k, H = min(k, len(self.newest)), H.copy()
         H[range(n_inside, len(H)), range(n_inside, len(H))] = outside
         bounds = np.concatenate([scipy.linalg.eigvalsh(H, check_finite=False), np.full(k, outside)])
-        return EigenvalueBounds(np.minimum(np.sort(bounds)[::-1][:k], counting_bounds), outside)
+        bounds = np.sort(bounds)[::-1][:k]
+        if counts:  # if the space is invariant, polynomials of any degree can be evaluated
+            q = n_products if width else EXHAUSTED_DEGREE
+            bounds = np.minimum(bounds, self._bound_by_counting(values, E, k, q))
+        return EigenvalueBounds(bounds, outside)
 
     def _bound_complement_norm(
         self, H: FloatArray, values: FloatArray, E: FloatArray, n_inside: int, n_probes: int, q: int

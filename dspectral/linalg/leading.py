@@ -99,7 +99,7 @@ class LeadingSpace(NamedTuple):
 def find_leading_space(multiply: Multiply, length: int, k: int, *, seed: int, dtype: DTypeLike) -> LeadingSpace:
     """Return the first k eigenvectors of a positive semidefinite matrix C (n, n), accurate to its products.
 
-    A block Krylov space grows until the residuals of k pairs are ``eps^(3/4)`` of their values. Eight new random
+    A block Krylov space grows until the residuals of k pairs are ``eps^(2/3)`` of their values. Eight new random
     columns then bound the norm of C outside of the space. While the bound exceeds the k-th value, as it does if C has
     more equal eigenvalues than the space has start columns, random columns are added. Cost for a space of m columns: m
     products with a vector and ``4 n m^2`` flops; memory ``n m`` numbers.
@@ -114,7 +114,7 @@ def find_leading_space(multiply: Multiply, length: int, k: int, *, seed: int, dt
     def draw(n_columns: int) -> FloatArray:
         return generator.standard_normal((length, min(n_columns, length)), dtype=np.float32).astype(dtype)
 
-    tolerance = float(np.finfo(np.dtype(dtype)).eps) ** 0.75
+    tolerance = float(np.finfo(np.dtype(dtype)).eps) ** (2.0 / 3.0)
     space, n_bounds, n_checked, sum_before = KrylovSpace.start(draw(N_START_COLUMNS)), 0, k, 0.0
     while True:
         space = space.extend(multiply(space.newest))
