@@ -149,7 +149,7 @@ def test_what_is_no_store_is_not_written_into(tmp_path):
 def test_rows_of_another_width_or_hashing_are_not_appended(url):
     write_counts(ROWS, url, provenance={"hashing": {"n_features": 40}})
     before = contents(url)
-    with pytest.raises(StoreError, match="n_features = 50.*n_features = 40"):
+    with pytest.raises(StoreError, match=r"n_features = 50.*n_features = 40"):
         write_counts(ROWS, url, append=True, provenance={"hashing": {"n_features": 50}})
     with pytest.raises(StoreError, match=r"39 columns.*40"):
         write_counts(ROWS[:, :39], url, append=True, provenance={"hashing": {"n_features": 40}})
