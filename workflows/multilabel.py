@@ -236,9 +236,11 @@ def scores(model: Any, train: CountStore, test: CountStore) -> dict[str, float]:
     totals = label_totals(train)
     propensities = label_propensities(np.pad(totals, (0, n_labels - len(totals))), train.n_rows)
     parts: dict[str, list[NDArray[np.float64]]] = {}
-    ranking = model.decision_function(test.counts)
+    # Rows in memory have no record of their weighting, which models of dspectral compare.
+    ranking = model.decision_function(test.counts) if isinstance(model, MomentMultiLabelClassifier) else None
     for i in range(test.n_blocks):
-        ranked = np.asarray(ranking.blocks[i].compute())
+        rows = (test.counts if ranking is None else ranking).blocks[i].compute()
+        ranked = np.asarray(model.decision_function(rows) if ranking is None else rows)
         # Labels that training lacks are ranked behind all others.
         least = ranked.min(axis=1, keepdims=True, initial=0.0) - 1.0
         ranked = np.hstack([ranked, np.repeat(least, n_labels - ranked.shape[1], axis=1)])
