@@ -194,7 +194,7 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
                 f"{np.sum(is_left_out)} of {len(is_left_out)} components, from number {np.argmax(is_left_out) + 1} on, "
                 f"did not converge within {self.n_passes_} passes: their residuals exceed {UNCONVERGED_RESIDUAL} of "
                 "their squared singular values. singular_value_intervals_ has bounds of the singular values; increase "
-                "n_passes or sketch_size",
+                "n_passes, or pass tol=1e-6 to pp.pca",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -176,9 +176,8 @@ def product_summarizer(factor: FloatArray, *, with_sums: bool = True) -> Callabl
 
 def n_product_columns(options: SVDOptions, n_columns: int) -> int:
     """Return the number of columns of a product."""
-    if options.tol or (
-        options.residual_tol and options.sketch_size is None
-    ):  # a third of the columns are probes of the certificate
+    # A third of the columns are probes of the certificate.
+    if options.tol or (options.residual_tol and options.sketch_size is None):
         return min(n_columns, options.sketch_size or 2 * options.n_components + 3 * OVERSAMPLING)
     # With fewer passes each product needs more columns.
     return min(n_columns, math.ceil(options.n_space_columns / max(1, options.n_passes - 1)))
