@@ -72,7 +72,9 @@ class Loop:
                 names = original.__globals__ | {name: loop.dispatcher() for name, loop in loops.items()}
                 code, defaults = original.__code__, original.__defaults__
                 function = FunctionType(code, names, original.__name__, defaults, original.__closure__)
-                function.__qualname__ = original.__qualname__  # part of the cache key
+                # Part of the names of cached files: Numba writes its index before the machine code, so that a second
+                # process would read code of another version.
+                function.__qualname__ = f"{original.__qualname__}-{_import_numba().__version__}"
                 fastmath = {"contract"} if self._contract else False
                 # Nothing calls loops from C.
                 dispatcher = _import_numba().njit(nogil=True, no_cfunc_wrapper=True, fastmath=fastmath)(function)
