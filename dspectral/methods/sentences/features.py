@@ -120,25 +120,30 @@ class SentenceFeatures(RunPlanMixin, TransformerMixin, BaseEstimator, ABC):
         second = self.weight * self.second_half(texts)
         return sparse.csr_array(sparse.hstack([self.counts(texts), second], format="csr"))
 
-    def counts(self, X: TextColumn) -> CSRRows:
+    def counts(self, X: TextColumn, max_words: int = 3) -> CSRRows:
         """Return the hashed n-gram counts of sentences, scaled to unit length: ``x / ||x||``. No fit is needed."""
-        hashing = HashingSettings(self.n_features, self.ngram_range, tokenizer=as_tokenizer(self.tokenizer))
-        rows = hash_documents(as_documents(X), hashing).astype(np.float64)
-        return Weighting(norm="l2").apply(rows)
+        smallest, largest = self.ngram_range
+        bounds = (smallest, max(smallest, min(largest, max_words)))
+        hashing = HashingSettings(self.n_features, bounds, tokenizer=as_tokenizer(self.tokenizer))
+        return Weighting(norm="l2").apply(hash_documents(as_documents(X), hashing).astype(np.float64))
 
-    def character_counts(self, X: TextColumn) -> CSRRows:
+    def character_counts(self, X: TextColumn, bounds: tuple[int, int] = CHARACTER_RANGE) -> CSRRows:
         """Return the hashed counts of character n-grams within the words of sentences. No fit is needed."""
         documents = as_documents(X)
         is_unspaced = has_unspaced_script(documents)[:, None]
         spaced, unspaced = (
             NgramHashing(self.n_features, bounds, alternate_sign=False, analyzer="char_wb")
-            for bounds in (CHARACTER_RANGE, UNSPACED_CHARACTER_RANGE)
+            for bounds in (bounds, UNSPACED_CHARACTER_RANGE)
         )
         rows = hash_documents(documents, spaced).astype(np.float64)
-        if not is_unspaced.any():
-            return rows
-        others = hash_documents(documents, unspaced).astype(np.float64)
-        return sparse.csr_array(rows.multiply(~is_unspaced) + others.multiply(is_unspaced))
+        if is_unspaced.any():
+            others = hash_documents(documents, unspaced).astype(np.float64)
+            rows = sparse.csr_array(rows.multiply(~is_unspaced) + others.multiply(is_unspaced))
+        # Swap the halves of the columns: a word of few letters and the same n-gram of characters differ.
+        rows.indices ^= self.n_features // 2
+        rows.has_sorted_indices = False
+        rows.sort_indices()
+        return rows
 
     def positions(self, X: TextColumn) -> CSRRows:
         """Return binary features for the first two words of sentences, hashed with their position. No fit is needed."""

@@ -139,17 +139,37 @@ def test_representation_helps_where_labels_are_few(plus):
     assert sent.decision_function(test_texts).shape == (300, 3)
 
 
-@pytest.mark.parametrize(("n", "n_fits", "C"), [(99, 1, 1e-6), (100, 3, 1.0)])
-def test_with_many_labels_a_penalty_is_chosen_by_default(monkeypatch, n, n_fits, C):
+@pytest.mark.parametrize(("n", "n_fits"), [(99, 1), (100, 4)])
+def test_with_many_labels_a_penalty_is_chosen_by_default(monkeypatch, n, n_fits):
     monkeypatch.setattr(intent, "MIN_LABELS", 100)
-    monkeypatch.setattr(intent, "DEFAULT_PENALTIES", (1e-6, 1.0))
+    monkeypatch.setattr(intent, "MANY_LABELS", ({"C": 1e-6}, {"C": 0.9}))
     fitted, fit = [], LinearSVC.fit
     monkeypatch.setattr(LinearSVC, "fit", lambda model, *rows: fitted.append(model) or fit(model, *rows))
     texts, labels = sentences(n, seed=3)
     model = IntentClassifier().fit(texts, labels)
-    assert (len(fitted), model.choice_.C, np.isnan(model.score_)) == (n_fits, C, n_fits == 1)
-    model = IntentClassifier(recipe=IntentRecipe(characters=False)).fit(texts, labels)
-    assert model.choice_.C == 1e-6
+    assert (len(fitted), np.isnan(model.score_)) == (n_fits, n_fits == 1)
+    assert model.choice_.C > 1e-6
+    assert np.isnan(IntentClassifier(recipe=IntentRecipe(characters=False)).fit(texts, labels).score_)
+
+
+@pytest.mark.parametrize("bounds", [(2, 4), (3, 5)])
+def test_with_many_labels_ngrams_of_characters_are_chosen(monkeypatch, bounds):
+    monkeypatch.setattr(intent, "MIN_LABELS", 30)
+    select = lambda _blocks, _y, choices, *_, **__: (choices[0], float(choices[0].characters == bounds))  # noqa: E731
+    monkeypatch.setattr(intent, "select_choice", select)
+    texts, labels = sentences(39, seed=3)
+    model = IntentClassifier().fit(texts, labels)
+    assert model.choice_.characters == bounds
+    present = SentenceRepresentation().character_counts(texts, bounds) != 0
+    expected = inverse_document_frequency(present.sum(axis=0), 39)
+    np.testing.assert_allclose(model.character_weighting_.column_weights, expected)
+    assert model.score(texts, labels) == 1.0
+
+
+def test_a_word_and_the_same_characters_are_different_columns():
+    words, characters = SentenceRepresentation().counts(["ab"]), SentenceRepresentation().character_counts(["ab"])
+    assert (words.nnz, characters.nnz) == (1, 6)
+    assert not set(words.indices) & set(characters.indices)
 
 
 @pytest.mark.parametrize(("unlabeled", "weight"), [(UNLABELLED, 0.3), (["no word"] * 9 + ["of them"] * 9, 0.0)])
@@ -164,7 +184,7 @@ def test_with_many_labels_the_weight_is_the_one_of_higher_accuracy(monkeypatch, 
 def test_of_several_choices_the_first_of_highest_accuracy_is_taken():
     rows, labels = rows_and_labels()
     noise = sparse.csr_array(np.random.default_rng(0).random((rows.shape[0], 4)))
-    choices = [Choice(C, weight, 0.0, 0.0) for C in (1e-4, 1.0, 3.0) for weight in (2.0, 0.5, 2.0)]
+    choices = [Choice(C, weight, 0.0, 0.0) for C in (1e-4, 1.0, 3.0) for weight in (5.0, 0.5, 5.0)]
     asked = {"splits": list(make_folds(labels, 4, 0))}
     alone = [select_choice([rows, noise], labels, [one], SETTINGS, **asked)[1] for one in choices]
     assert 0 < np.argmax(alone) < 8
@@ -297,7 +317,7 @@ def test_embedder_fits_once_and_gives_equal_vectors_from_any_source(tmp_path):
 def test_character_ngrams_join_the_counts_and_match_misspelled_words(tmp_path):
     texts = ["transfer money", "send a transfer", "block card", "block my card"] * 4
     intents = np.array(["transfer", "transfer", "card", "card"] * 4)
-    misspelled = ["tranfser", "trasnfer", "bloked", "crad blcok"]
+    misspelled = ["tranfser", "trasnfer", "bloked", "carrd blocck"]
     model = IntentClassifier().fit(texts, intents)
     assert model.predict(misspelled).tolist() == ["transfer", "transfer", "card", "card"]
     base = SentenceRepresentation()
