@@ -126,13 +126,15 @@ def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: TextInput) -> 
     return [document for documents in run_tasks(read, items, name="read-excerpts") for document in documents]
 
 
-def cut_excerpt(text: str, topic_words: Collection[str] = (), *, max_chars: int = EXCERPT_CHARS) -> str:
-    """Return the part of a text with most of the given words, on one line."""
+def cut_excerpt(
+    text: str, stems: Collection[str] = (), stem_length: int | None = None, *, max_chars: int = EXCERPT_CHARS
+) -> str:
+    """Return the part of a text with most words whose first letters are given, on one line."""
     text = " ".join(normalize("NFC", text).split())
     if len(text) <= max_chars * 1.2:
         return text
     words = list(word_pattern().finditer(text))
-    n_hits_before = np.cumsum([0, *(word[0].lower() in topic_words for word in words)])
+    n_hits_before = np.cumsum([0, *(word[0].lower()[:stem_length] in stems for word in words)])
     starts, ends = (np.array([position(word) for word in words] or [0]) for position in (re.Match.start, re.Match.end))
     # Windows begin at a word. Take the middle of the first run of windows that have most hits.
     last = np.searchsorted(ends, starts + max_chars, side="right")

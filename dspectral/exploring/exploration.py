@@ -20,9 +20,10 @@ from dspectral.exploring import steps
 from dspectral.exploring.documents import detect_unit, list_sources
 from dspectral.exploring.findings import ROWS, TEXT, TOKENS, Sizes, StageCallback, StageTimer, get_default_min_count
 from dspectral.exploring.frequent_words import FrequentWords, describe_documents
-from dspectral.exploring.function_words import MIN_SCORE, score_function_words
+from dspectral.exploring.function_words import find_language, find_spread_words
 from dspectral.exploring.groups import DocumentGroups, compute_topics_by, read_groups
 from dspectral.exploring.page import Exploration
+from dspectral.exploring.stems import choose_stem_length
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.parameters import check_integer
 from dspectral.paths import expand_path
@@ -33,6 +34,7 @@ from dspectral.store.from_text.text_input import TextInput, open_text
 from dspectral.text.cleaning import check_clean
 from dspectral.text.token_rules import TokenRule
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
+from dspectral.text.weighting import select_columns
 
 MIN_CLUSTERS = 2
 MIN_TOKENS = 1_000
@@ -284,8 +286,10 @@ def _analyze_words(
     """Compute all findings from the counted words."""
     with stages.measure("Count documents and sentences", TOKENS):
         documents = describe_documents(words)
+    with stages.measure("Choose the length of stems", "some documents"):
+        stem_length = choose_stem_length(words, documents.is_repeated)
     with stages.measure("Count the words of each document", TOKENS):
-        store = steps.count_documents(words, documents.is_repeated, f"{folder}/documents.zarr")
+        store = steps.count_documents(words, documents.is_repeated, f"{folder}/documents.zarr", stem_length)
     sizes = sizes.limit_to(n_documents=documents.n_documents, n_words=len(words.words) - 1)
     n_bytes = [source["n_bytes"] for source in words.corpus.provenance["sources"]]
     size = {
@@ -300,7 +304,7 @@ def _analyze_words(
         exploration.missing["strings"] = (
             f"{n_codes:,} strings of 40 characters or more that are not words, such as lines of base64"
         )
-    exploration.masked = words.masked
+    exploration.masked, exploration.stem_length = words.masked, stem_length
     exploration.n_repeated = sum(int(mask.sum()) for mask in documents.is_repeated.values())
     exploration.warning = _find_tokenization_problem(words, tokenizer)
     if exploration.warning:
@@ -332,8 +336,9 @@ def _find_tokenization_problem(words: FrequentWords, tokenizer: str) -> str:
         )
     if words.n_tokens >= MIN_TOKENS and 2 * words.n_types > words.n_tokens:
         return (
-            f"words hardly repeat ({words.n_types:,} different ones among {words.n_tokens:,}): if the text has no "
-            "blanks, pass tokens='characters' (--analyzer char) or a tokenizer"
+            f"words hardly repeat ({words.n_types:,} different ones among {words.n_tokens:,}): add more text, or pass "
+            "tokens=MODULE:FUNCTION (--tokenizer), a function that returns stems, or tokens='characters' "
+            "(--analyzer char) if the text has no blanks"
         )
     return ""
 
@@ -349,20 +354,18 @@ def _add_topics(
     groups: DocumentGroups | None,
 ) -> None:
     """Add topics and documents, or the reason why there are none."""
-    pairs = words.corpus.provenance["corpus"]["tokens"] == CHARACTERS
-    with stages.measure("Find function words", TOKENS):
-        scores, exploration.language = score_function_words(words)
-    is_function = scores > MIN_SCORE
     n_distinct = store.n_rows - exploration.n_repeated
+    with stages.measure("Find function words", ROWS):
+        sample = steps.sample_rows(store)
+        exploration.language, is_function = find_language(words.words, words.counts)
+        are_pairs = words.corpus.provenance["corpus"]["tokens"] == CHARACTERS
+        is_word = steps.can_be_topic_words(words.words, are_pairs=are_pairs)
+        columns = np.flatnonzero(is_word & ~is_function)
+        max_documents = steps.MAX_DF_CANDIDATES[0] * n_distinct * sample.shape[0] / store.n_rows
+        is_function[columns] = find_spread_words(select_columns(sample, columns), max_documents)
     exploration.function_words = [words.words[i] for i in np.flatnonzero(is_function).tolist()]
     topics, n_usable = steps.make_topic_model(
-        store,
-        words.words,
-        sizes.n_components,
-        is_function,
-        n_distinct=n_distinct,
-        with_pairs=pairs,
-        seed=seed,
+        store, words.words, sizes.n_components, is_function | ~is_word, n_distinct=n_distinct, seed=seed
     )
     if not topics.n_topics:
         exploration.missing["topics"] = (
@@ -373,6 +376,13 @@ def _add_topics(
     with stages.measure("Find topics", ROWS):
         topics.fit(store, terms=words.words)
     stages.finished[-1] = stages.finished[-1]._replace(n_passes=topics.n_passes_)
+    with stages.measure("Compare the topics with those of shuffled documents", "some documents"):
+        coherence, has_subject = steps.find_subjects(topics, sample)
+    if not has_subject.any():
+        exploration.missing["topics"] = (
+            "topics with a subject: in these documents words of topics are together only as often as by chance, so "
+            "there is too little text for them"
+        )
     with stages.measure("Find nearest documents", ROWS, 3):
         document_choice = steps.choose_documents(store, topics, sizes.n_documents, seed=seed)
     with stages.measure("Compute the map of documents", ROWS):
@@ -381,12 +391,8 @@ def _add_topics(
     mapped = np.zeros(0, np.int64) if document_map is None else document_map.rows
     with stages.measure("Read the documents of the page", TEXT):
         exploration.documents = steps.read_texts(words, topics, *document_choice, text, mapped)
-    with stages.measure("Order the topics", ROWS):
-        exploration.topics, n_hidden = steps.describe_topics(
-            store, topics, exploration.documents, words.words, scores, n_distinct
-        )
+    scale = store.n_rows / n_distinct
+    exploration.topics = steps.describe_topics(topics, exploration.documents, coherence, has_subject, scale)
     if groups is not None:
         with stages.measure("Compute the topics of each group", ROWS):
             exploration.topics_by = compute_topics_by(store, topics, groups)
-    if n_hidden:
-        exploration.missing["function words"] = f"{n_hidden} topics of function words"

@@ -188,13 +188,17 @@ class WordFrequencies(NamedTuple):
 
 
 class ExploredTopic(NamedTuple):
-    """One topic: number in the model, words, share of the text, and rows of typical documents and of excerpts."""
+    """One topic: number in the model, words, share of the text, and rows of typical documents and of excerpts.
+
+    `has_subject`: whether its words are together more often than by chance.
+    """
 
     number: int
     words: list[str]
     share: float
     documents: list[int]
     excerpts: list[int]
+    has_subject: bool
 
 
 class ExploredDocuments(NamedTuple):

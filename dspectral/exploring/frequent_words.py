@@ -99,12 +99,19 @@ class FrequentWords(NamedTuple):
         read = ContentAddressedReader(partial(read_split_sentences, kinds=self.kinds), self.corpus.location)
         return TokenCorpus(self.words, self.counts, Blocks(read, self.corpus.blocks), self.corpus.location)
 
-    def get_document_counts(self, is_repeated: dict[str, NDArray[np.bool_]]) -> Blocks:
+    def get_document_counts(self, is_repeated: dict[str, NDArray[np.bool_]], stem_length: int | None = None) -> Blocks:
         """Return lazy CSR blocks of the counts of words in documents, shape (n_documents, n_words).
 
-        Repeated documents, given by the name of their block, have no words.
+        Repeated documents, given by the name of their block, have no words. Words with the same first letters are
+        counted as the most frequent of them.
         """
         ids, n_words = self.kinds.word_ids, len(self.words)
+        if stem_length is not None:
+            first: dict[str, int] = {}
+            types = np.flatnonzero(ids >= 0)
+            stems = [self.corpus.words[i][:stem_length] for i in types.tolist()]
+            ids = ids.copy()  # types are in order of falling count
+            ids[types] = [first.setdefault(*pair) for pair in zip(stems, ids[types].tolist(), strict=True)]
         count = partial(count_block, word_ids=ids, n_words=n_words, is_repeated=is_repeated)
         return Blocks(ContentAddressedReader(count, self.corpus.location), self.corpus.blocks)
 

@@ -1,27 +1,22 @@
-"""Detection of function words in a text of any language, by the diversity of their neighbors."""
+"""Function words of a text of any language: words of lists, and words whose documents are of no subject."""
 
 import re
-from functools import partial
-from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from dspectral.engine import summarize
-from dspectral.exploring.frequent_words import FrequentWords
 from dspectral.text.stop_words import get_stop_words, list_languages
-from dspectral.types import Sentences
+from dspectral.text.weighting import Weighting, inverse_document_frequency, select_columns
+from dspectral.types import CSRRows
 
-N_BUCKETS = 4096
-"""Neighbors are distinguished by their word id modulo this number."""
-MAX_WORDS, MIN_COUNT, MIN_TYPES = 4000, 10, 1000
-"""Number of most frequent words that are scored, their minimum count, and that of the types of the text."""
-LEFT, RIGHT, LOG_SHARE, INTERCEPT = 5.04, 3.32, 1.65, 5.24
-"""Logistic regression of function words against nouns and adjectives in six treebanks of Universal Dependencies."""
-MIN_SCORE = 1.5
-"""Score above which a word is a function word; 97 % or more of them are, in seven treebanks."""
-RARE_SCORE = -5.0
-"""Score of words that are too rare."""
+MAX_WORDS, PANEL_WORDS = 4000, 256
+"""Number of most frequent words whose documents are compared, and of those that are compared at a time."""
+N_COLLOCATES, MIN_COINCIDENCES = 3, 50
+"""Number of words that are ignored because they are often beside a word, and of coincidences below which nothing is
+known about a word."""
+MIN_LIKENESS = 1.25
+"""Similarity of the documents of a content word, relative to shuffled documents of the same lengths."""
 MIN_LISTED = 0.015
 """Share of the tokens that the list of stop words of a language adds to other lists if the text has this language.
 
@@ -38,75 +33,7 @@ WEEKDAYS = {
 """Names of days, which unite documents of one day and not of one subject."""
 
 
-class NeighborSets(NamedTuple):
-    """Sets of left and right neighbors of words, as bits (n_words, N_BUCKETS / 8), and numbers of pairs (n_words,)."""
-
-    left: NDArray[np.uint8]
-    right: NDArray[np.uint8]
-    n_left: NDArray[np.int64]
-    n_right: NDArray[np.int64]
-
-    @classmethod
-    def from_block(cls, sentences: Sentences, *, n_words: int) -> Self:
-        """Summarize one block of sentences."""
-        ids, offsets = sentences
-        is_inside = np.ones(max(0, len(ids) - 1), dtype=bool)
-        is_inside[offsets[(offsets > 0) & (offsets < len(ids))] - 1] = False
-        first, second = ids[:-1][is_inside], ids[1:][is_inside]
-        left, n_left = _collect_neighbors(second, first, n_words)
-        right, n_right = _collect_neighbors(first, second, n_words)
-        return cls(left, right, n_left, n_right)
-
-    def merge(self, *others: Self) -> Self:
-        """Return the sets of all sentences."""
-        summaries = (self, *others)
-        left, right = (np.bitwise_or.reduce([getattr(part, name) for part in summaries]) for name in ("left", "right"))
-        n_left, n_right = (
-            np.sum([getattr(part, name) for part in summaries], axis=0) for name in ("n_left", "n_right")
-        )
-        return type(self)(left, right, n_left, n_right)
-
-
-def _collect_neighbors(
-    words: NDArray[np.int32], neighbors: NDArray[np.int32], n_words: int
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    is_tested = words < n_words
-    is_neighbor = np.zeros((n_words, N_BUCKETS), dtype=bool)
-    is_neighbor[words[is_tested], neighbors[is_tested] % N_BUCKETS] = True
-    return np.packbits(is_neighbor, axis=1), np.bincount(words[is_tested], minlength=n_words)
-
-
-def score_function_words(words: FrequentWords) -> tuple[NDArray[np.float64], str]:
-    """Return a score of each word, above MIN_SCORE for function words, and the language of the text.
-
-    Shapes: returns (n_words,). The language is empty if there is no list of its stop words. With lists, their words are
-    the function words; without, one pass scores words by their neighbors.
-
-    Neighbors of a function word are almost as diverse as random words of the text, while a content word has few
-    neighbors. The score is a linear function of the number of distinct left and right neighbors, relative to the
-    expected number for random neighbors, and of the logarithm of the share of the word.
-    """
-    share = words.counts / words.n_tokens
-    scores = np.full(len(share), RARE_SCORE)
-    language, is_listed = _find_language(words.words, share)
-    if language:
-        scores[is_listed] = MIN_SCORE + 1
-        return scores, language
-    n_words = 1 + int(np.sum(words.counts[1 : MAX_WORDS + 1] >= MIN_COUNT))
-    if n_words > 1 and words.n_types >= MIN_TYPES:
-        summarize_block = partial(NeighborSets.from_block, n_words=n_words)
-        sets = summarize(words.get_sentences().sentences, summarize_block=summarize_block, name="neighbors")
-        buckets = np.zeros(N_BUCKETS)
-        np.add.at(buckets, np.arange(len(share)) % N_BUCKETS, share)
-        left = _compute_diversity(sets.left, sets.n_left, buckets)
-        right = _compute_diversity(sets.right, sets.n_right, buckets)
-        log_share = np.log(np.maximum(share[:n_words], np.finfo(np.float64).tiny))
-        scores[:n_words] = LEFT * left + RIGHT * right + LOG_SHARE * log_share + INTERCEPT
-    scores[0] = RARE_SCORE
-    return scores, ""
-
-
-def _find_language(words: list[str], share: NDArray[np.float64]) -> tuple[str, NDArray[np.bool_]]:
+def find_language(words: list[str], counts: NDArray[np.int64]) -> tuple[str, NDArray[np.bool_]]:
     """Return the languages of a text, joined by "and", and which words are in their lists of stop words.
 
     The list that adds the largest share of the tokens is added first, until no list adds MIN_LISTED.
@@ -116,7 +43,7 @@ def _find_language(words: list[str], share: NDArray[np.float64]) -> tuple[str, N
     for language in list_languages():
         stop_words = frozenset(get_stop_words(language)) | set(WEEKDAYS.get(language, "").split())
         is_listed[language] = np.array([not stop_words.isdisjoint(pair) for pair in pairs])
-    counted = np.where([len(word) > 2 or word > "\u024f" for word in words], share, 0.0)
+    counted = np.where([len(word) > 2 or word > "\u024f" for word in words], counts, 0) / counts.sum()
     languages: list[str] = []
     is_known = np.zeros(len(words), dtype=bool)
     while True:
@@ -128,11 +55,52 @@ def _find_language(words: list[str], share: NDArray[np.float64]) -> tuple[str, N
         is_known |= is_listed[best]
 
 
-def _compute_diversity(
-    bits: NDArray[np.uint8], n_pairs: NDArray[np.int64], buckets: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the number of distinct neighbors of each word over the expected number, shape (n_words,)."""
-    n_distinct = np.unpackbits(bits, axis=1).sum(axis=1)
-    log_absent = np.log1p(-np.minimum(buckets, 1 - 1e-12))
-    expected = np.array([-np.expm1(n * log_absent).sum() for n in n_pairs.tolist()])
-    return np.asarray(n_distinct / np.maximum(expected, 1.0))
+def shuffle_words(rows: CSRRows) -> CSRRows:
+    """Return documents (n, d) of about the same lengths and words, with words at random."""
+    indices = np.random.default_rng(0).permutation(rows.indices)
+    shuffled = sparse.csr_array((rows.data, indices, rows.indptr.copy()), shape=rows.shape)
+    shuffled.sum_duplicates()
+    return shuffled
+
+
+def find_spread_words(rows: CSRRows, max_documents: float) -> NDArray[np.bool_]:
+    """Return which words occur in documents that are hardly more alike than shuffled ones, shape (d,).
+
+    Documents are compared by their words in at most `max_documents`, without those that are often beside the word.
+    Words with too few documents are not spread. Shapes: `rows` (n, d).
+    """
+    frequency = np.bincount(rows.indices, minlength=rows.shape[1])
+    words = np.argsort(-frequency, kind="stable")[: min(MAX_WORDS, int((frequency > 1).sum()))]
+    used = words[frequency[words] <= max_documents]
+    idf = inverse_document_frequency(frequency[used], rows.shape[0])
+    weighting = Weighting("sublinear", idf, used, "l2")
+    weighted, shuffled = weighting.apply(rows), weighting.apply(shuffle_words(rows))
+    present = sparse.csr_array(select_columns(rows, words).T).sign()
+    is_spread = np.zeros(rows.shape[1], dtype=bool)
+    for start in range(0, len(words), PANEL_WORDS):
+        panel = present[start : start + PANEL_WORDS]
+        own = words[start : start + PANEL_WORDS, None] == used
+        likeness, _ = _sum_similarities(panel, weighted, own)
+        expected, n_coincidences = _sum_similarities(panel, shuffled, own)
+        is_known = n_coincidences >= MIN_COINCIDENCES
+        is_spread[words[start : start + PANEL_WORDS]] = is_known & (likeness < MIN_LIKENESS * expected)
+    return is_spread
+
+
+def _sum_similarities(
+    panel: CSRRows, weighted: CSRRows, own: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return sums of products of pairs of documents of each word, and numbers of coincidences, both (m,).
+
+    Shapes: `panel` (m, n): documents of words; `weighted` (n, d); `own` (m, d): the words themselves.
+    """
+    is_present = sparse.csr_array((np.ones_like(weighted.data), weighted.indices, weighted.indptr), weighted.shape)
+    sums, counts = (panel @ weighted).toarray(), (panel @ is_present).toarray()
+    products = np.where(own, 0.0, sums**2 - (panel @ weighted.power(2)).toarray())
+    coincidences = np.where(own, 0.0, counts * (counts - 1) / 2)
+    first = np.argpartition(products, -N_COLLOCATES, axis=1)[:, -N_COLLOCATES:] if own.shape[1] > N_COLLOCATES else None
+    totals = []
+    for values in (products, coincidences):
+        beside = 0.0 if first is None else np.take_along_axis(values, first, axis=1).sum(axis=1)
+        totals.append(np.asarray(values.sum(axis=1) - beside, dtype=np.float64))
+    return totals[0], totals[1]

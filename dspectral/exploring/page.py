@@ -69,7 +69,8 @@ class Exploration:
     vocabulary : Vocabulary
         Frequent words.
     topics : list of Topic
-        Topics by descending share times coherence; empty if the text has too few documents or words.
+        Topics by descending share times coherence, those with a subject first; empty if the text has too few documents
+        or words.
     documents : Documents or None
         Documents of the page.
     document_map : DocumentMap or None
@@ -85,10 +86,12 @@ class Exploration:
     masked : dict of str to int
         Number of parts of the text that were masked, by rule of ``clean``.
     function_words : list of str
-        Words that are excluded from topics: those of a list of stop words of the language, or words whose neighbors
-        are as diverse as random words of the text.
+        Words that are excluded from topics: those of a list of stop words of the language, and words whose documents
+        are hardly more alike than shuffled ones.
     language : str
         Languages whose lists of stop words were used; empty if there is none.
+    stem_length : int or None
+        Number of first letters by which topics count words as one; None for whole words.
     n_repeated : int
         Number of documents that have the same frequent words as an earlier one; topics do not count them.
     warning : str
@@ -115,6 +118,7 @@ class Exploration:
     masked: dict[str, int] = dataclasses.field(default_factory=dict)
     function_words: list[str] = dataclasses.field(default_factory=list)
     language: str = ""
+    stem_length: int | None = None
     n_repeated: int = 0
     warning: str = ""
     stages: list[Stage] = dataclasses.field(default_factory=list)
@@ -233,12 +237,13 @@ def get_page_data(exploration: Exploration) -> dict[str, Any]:
     return data | {"plots": plots}
 
 
-def highlight_words(text: str, words: Collection[str]) -> Markup:
-    """Return an excerpt as escaped HTML, with some words in bold."""
-    excerpt = cut_excerpt(text, words)
+def highlight_words(text: str, words: Collection[str], stem_length: int | None = None) -> Markup:
+    """Return an excerpt as escaped HTML, with some words and others of the same first letters in bold."""
+    stems = {word[:stem_length] for word in words}
+    excerpt = cut_excerpt(text, stems, stem_length)
     segments, start = [], 0
     for word in word_pattern().finditer(excerpt):
-        if word[0].lower() in words:
+        if word[0].lower()[:stem_length] in stems:
             segments += [escape(excerpt[start : word.start()]), Markup("<b>{}</b>").format(word[0])]
             start = word.end()
     return Markup().join([*segments, escape(excerpt[start:])])
@@ -335,9 +340,10 @@ def make_document_map(
     """Return the map of documents: a point for each, colored by its largest topic, with labels of topics."""
     plot = _make_map(560, 0.08, 0.08)
     rows, points, numbers = document_map
-    by_size = sorted(topics, key=lambda topic: -int((numbers == topic.number).sum()))
+    subjects = [topic for topic in topics if topic.has_subject]
+    by_size = sorted(subjects, key=lambda topic: -int((numbers == topic.number).sum()))
     colors = {topic.number: color for topic, color in zip(by_size, COLORS, strict=False)}
-    names = {topic.number: ", ".join(topic.words[:3]) for topic in topics}
+    names = {topic.number: ", ".join(topic.words[:3]) for topic in subjects}
     columns: dict[str, Any] = {"x": points[:, 0], "y": points[:, 1], "row": rows + 1}
     columns["color"] = [colors.get(number, NO_GROUP) for number in numbers.tolist()]
     columns["topic"] = [names.get(number, "") for number in numbers.tolist()]

@@ -21,6 +21,7 @@ from dspectral.exploring.findings import (
     get_word_groups,
 )
 from dspectral.exploring.frequent_words import FrequentWords
+from dspectral.exploring.function_words import shuffle_words
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.methods.topics.estimator import Topics
@@ -32,6 +33,8 @@ from dspectral.store.from_text.text_input import TextInput
 from dspectral.store.matrix import write_counts
 from dspectral.store.rows import dask_array_from_blocks
 from dspectral.text.token_rules import HIRAGANA, word_pattern
+from dspectral.text.weighting import select_columns
+from dspectral.types import CSRRows
 
 SLICE_ROWS = 512
 MIN_MAPPED = 8
@@ -56,23 +59,41 @@ def find_nearest_words(
 
 
 N_RANKS = 300
-MAX_TOPIC_SCORE = 0.0
-"""Mean score of function words above which a topic is not shown."""
+MAX_SAMPLE_ENTRIES = 1 << 20
+"""About the maximum number of entries of a sample of documents."""
 MAX_DF_CANDIDATES = (0.1, 0.2, 0.5)
 """Candidate values of max_df: the first one that keeps most words is used."""
 MAX_MIN_DF = 5
 """Largest min_df, that of long texts."""
 N_COHERENT, MIN_COHERENCE = 5, 0.02
 """Number of first words whose coherence orders topics, and its minimum."""
+CHANCE, MIN_SUBJECTS = 0.05, 0.15
+"""Share of topics of shuffled documents that would have a subject, and share of topics below which chance is likely."""
 N_TYPICAL = 3
 N_NEAREST = 5
 N_NEAR_WORDS = 10
 
 
-def count_documents(words: FrequentWords, is_repeated: dict[str, NDArray[np.bool_]], path: str) -> CountStore:
+def count_documents(
+    words: FrequentWords, is_repeated: dict[str, NDArray[np.bool_]], path: str, stem_length: int | None = None
+) -> CountStore:
     """Write the counts of frequent words in each document to a store, in one pass over the corpus."""
-    counts, sizes = words.get_document_counts(is_repeated), [block.n_sentences for block in words.corpus.blocks]
+    counts = words.get_document_counts(is_repeated, stem_length)
+    sizes = [block.n_sentences for block in words.corpus.blocks]
     return write_counts(dask_array_from_blocks(counts.read, counts.items, sizes, len(words.words)), path)
+
+
+def sample_rows(store: CountStore) -> CSRRows:
+    """Return evenly spaced documents of a store, in one pass, shape (n, n_words)."""
+    step, location = -(-store.nnz // MAX_SAMPLE_ENTRIES) or 1, store.location
+    firsts = np.cumsum([0, *store.block_rows])[:-1].tolist()
+
+    def read(item: tuple[BlockInfo, int]) -> CSRRows:
+        block, first = item
+        return read_block(location, block)[-first % step :: step]
+
+    rows = run_tasks(read, list(zip(store.blocks, firsts, strict=True)), name="sample")
+    return sparse.csr_array(sparse.vstack(rows, format="csr"))
 
 
 def describe_vocabulary(words: FrequentWords) -> WordFrequencies:
@@ -88,28 +109,45 @@ def describe_vocabulary(words: FrequentWords) -> WordFrequencies:
     return WordFrequencies(words.words, words.counts, ranks, *sample)
 
 
+def can_be_topic_words(words: list[str], *, are_pairs: bool) -> NDArray[np.bool_]:
+    """Return which words have a letter, and among pairs of letters no hiragana; shape (n_words,)."""
+    # Numbers are rarely words of a topic; pairs with hiragana are particles and endings in most cases.
+    return np.array([any(map(str.isalpha, word)) and not (are_pairs and re.search(HIRAGANA, word)) for word in words])
+
+
+def find_subjects(topics: Topics, sample: CSRRows) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the coherence of topics in a sample of documents, and which topics have a subject.
+
+    Their words are together more often than those of 95 % of the topics of shuffled documents. If hardly more topics
+    than by chance pass, they must be three standard deviations above the mean of the latter. Shapes: `sample` (n, d).
+    """
+    rows, names = select_columns(sample, topics.columns_), topics.words_ or []
+    shuffled = shuffle_words(rows)
+    chance = Topics(topics.n_topics, min_df=1, max_df=1.0, random_state=topics.random_state).fit(shuffled, terms=names)
+    coherence = measure_coherence(rows, topics.top_words(), names)
+    by_chance = measure_coherence(shuffled, chance.top_words(), names)
+    has_subject = coherence > np.quantile(by_chance, 1 - CHANCE)
+    if has_subject.mean() < MIN_SUBJECTS:
+        has_subject = coherence > by_chance.mean() + 3 * by_chance.std()
+    return coherence, has_subject
+
+
 def make_topic_model(
     store: CountStore,
     words: list[str],
     max_topics: int,
-    is_function_word: NDArray[np.bool_],
+    is_stop_word: NDArray[np.bool_],
     *,
     n_distinct: int,
-    with_pairs: bool = False,
     seed: int,
 ) -> tuple[Topics, int]:
     """Return a model with as many topics as the text supports, and the number of words it can use.
 
     `n_distinct`: number of documents that do not repeat an earlier one, which limits document frequencies.
     """
-    # Numbers are rarely words of a topic.
-    is_word = np.array([any(map(str.isalpha, word)) for word in words])
-    if with_pairs:  # pairs with hiragana are particles and endings in most cases
-        is_word &= np.array([re.search(HIRAGANA, word) is None for word in words])
-    is_word &= ~is_function_word
-    stop_words = [words[i] for i in np.flatnonzero(~is_word).tolist()]
+    stop_words = [words[i] for i in np.flatnonzero(is_stop_word).tolist()]
     min_df = min(MAX_MIN_DF, max(2, n_distinct // 100))
-    frequency = store.document_frequency[is_word & (store.document_frequency >= min_df)]
+    frequency = store.document_frequency[~is_stop_word & (store.document_frequency >= min_df)]
     counts = ((max_df, int((frequency <= max_df * n_distinct).sum())) for max_df in MAX_DF_CANDIDATES)
     max_df, n_words = next(((max_df, n) for max_df, n in counts if 2 * n > len(frequency)), (MAX_DF_CANDIDATES[-1], 0))
     # At least four words a topic.
@@ -189,55 +227,39 @@ def _select_distinct(
 
 
 def describe_topics(
-    store: CountStore,
     topics: Topics,
     documents: ExploredDocuments,
-    vocabulary: list[str],
-    scores: NDArray[np.float64],
-    n_distinct: int,
-) -> tuple[list[ExploredTopic], int]:
-    """Return the topics with words, and the number of topics of function words left out.
+    coherence: NDArray[np.float64],
+    has_subject: NDArray[np.bool_],
+    scale: float,
+) -> list[ExploredTopic]:
+    """Return the topics with words, those with a subject first; `scale`: factor of their shares.
 
     Topics are in descending order of share times coherence, so that vague topics come last.
     """
-    descriptions, n_hidden = [], 0
-    score_by_word = dict(zip(vocabulary, scores.tolist(), strict=True))
-    shares = (topics.topic_shares_ * store.n_rows / n_distinct).tolist()
-    fitted = zip(topics.top_words(), shares, topics.top_documents(), strict=True)
+    descriptions = []
+    fitted = zip(topics.top_words(), topics.topic_shares_.tolist(), topics.top_documents(), strict=True)
     for number, (words, share, typical) in enumerate(fitted):
         rows = [document.row for document in typical]
-        if words and np.mean([score_by_word[word] for word in words[:8]]) > MAX_TOPIC_SCORE:
-            n_hidden += 1
-        elif words:
+        if words:
             excerpts = _select_distinct(rows, documents.texts, words, max_overlap=0.5)[:N_TYPICAL]
-            descriptions.append(ExploredTopic(number, words, share, rows, excerpts))
-    coherence = dict(zip(range(topics.n_topics), measure_coherence(store, topics, vocabulary), strict=True))
-    descriptions.sort(key=lambda topic: -topic.share * max(MIN_COHERENCE, coherence[topic.number]))
-    return descriptions, n_hidden
+            description = number, words, share * scale, rows, excerpts, bool(has_subject[number])
+            descriptions.append(ExploredTopic(*description))
+    weights = np.maximum(MIN_COHERENCE, coherence)
+    return sorted(descriptions, key=lambda topic: (not topic.has_subject, -topic.share * weights[topic.number]))
 
 
-def measure_coherence(store: CountStore, topics: Topics, vocabulary: list[str]) -> list[float]:
-    """Return the mean NPMI of the first words of each topic in the documents, in one pass."""
-    words = [words[:N_COHERENT] for words in topics.top_words()]
-    columns = {word: column for column, word in enumerate(vocabulary)}
-    used = sorted({columns[word] for topic in words for word in topic})
-    used_columns, location = np.array(used, dtype=np.int64), store.location
-
-    def count(block: BlockInfo) -> NDArray[np.float64]:
-        """Return in how many documents two columns are both nonzero, shape (n, n)."""
-        present = (sparse.csr_array(read_block(location, block))[:, used_columns] > 0).astype(np.float64)
-        return np.asarray((present.T @ present).todense())
-
-    pair_shares = np.sum(run_tasks(count, store.blocks, name="count-pairs"), axis=0) / store.n_rows
-    position = {column: i for i, column in enumerate(used)}
-    values = []
-    for topic in words:
-        ids = [position[columns[word]] for word in topic]
-        joint = pair_shares[np.ix_(ids, ids)]
-        alone = joint.diagonal()
-        floored = np.maximum(joint, 1 / store.n_rows)
+def measure_coherence(rows: CSRRows, top_words: list[list[str]], words: list[str]) -> NDArray[np.float64]:
+    """Return the mean NPMI of the first words of each topic in documents (n, n_words)."""
+    columns, present = {word: column for column, word in enumerate(words)}, sparse.csc_array(rows > 0, dtype=np.float64)
+    values = np.zeros(len(top_words))
+    for number, topic in enumerate(top_words):
+        own = present[:, [columns[word] for word in topic[:N_COHERENT]]]
+        joint = (own.T @ own).toarray() / rows.shape[0]
+        alone, floored = joint.diagonal(), np.maximum(joint, 1 / rows.shape[0])
         npmi = np.log(floored / np.outer(alone, alone)) / -np.log(np.minimum(floored, 0.99))
-        values.append(float(npmi[np.triu_indices(len(ids), 1)].mean()) if len(ids) > 1 else 0.0)
+        if len(npmi) > 1:
+            values[number] = npmi[np.triu_indices(len(npmi), 1)].mean()
     return values
 
 

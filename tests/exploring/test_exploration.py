@@ -126,7 +126,7 @@ def test_text_that_looks_like_a_page_stays_text(tmp_path):
     [
         (["word"], {"topics", "words"}),
         (["a b", "", "c"], {"topics", "words"}),
-        ([f"w{i % 40}" for i in range(400)], {"words"}),
+        ([f"w{i % 40}" for i in range(400)], {"topics", "words"}),
         (two_subjects(3), {"topics"}),
         ([f"{i % 29} {i % 7} {i % 5} a" for i in range(90)], {"topics", "words"}),
     ],

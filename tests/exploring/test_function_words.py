@@ -1,25 +1,46 @@
 import numpy as np
+import pytest
+from scipy import sparse
 
 from dspectral import Texts, build_corpus
-from dspectral.exploring.frequent_words import FrequentWords
-from dspectral.exploring.function_words import MIN_SCORE, score_function_words
+from dspectral.exploring.frequent_words import FrequentWords, describe_documents
+from dspectral.exploring.function_words import find_language, find_spread_words
+from dspectral.exploring.stems import choose_stem_length
 
 
-def test_words_with_diverse_neighbors_are_function_words(tmp_path):
-    """Half of the tokens are five particles between random nouns, each of which has its own two companions."""
+def make_words(texts, path):
+    return FrequentWords.from_corpus(build_corpus(Texts(texts), str(path), min_count=1), min_count=1, n_words=10_000)
+
+
+def test_words_of_every_subject_are_spread_and_collocates_are_ignored():
+    """Words 0 to 9 are in documents of all four subjects, words 8 and 9 always together; others have one subject."""
     rng = np.random.default_rng(0)
-    lines = []
-    for _ in range(4000):
-        nouns = rng.integers(1200, size=4)
-        particles = rng.integers(5, size=4)
-        lines.append(" ".join(f"p{p}x n{n}y n{n}z" for p, n in zip(particles, nouns, strict=True)))
-    path = tmp_path / "text.txt"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    words = FrequentWords.from_corpus(build_corpus(path, tmp_path / "corpus"), min_count=1, n_words=5000)
-    scores, language = score_function_words(words)
-    assert language == ""
-    actual = {words.words[i] for i in np.flatnonzero(scores > MIN_SCORE)}
-    assert actual == {f"p{i}x" for i in range(5)}
+    subjects = rng.integers(4, size=600)
+    counts = np.zeros((600, 130))
+    for row, subject in zip(counts, subjects, strict=True):
+        row[10 + 30 * subject + rng.choice(30, 8, replace=False)] = 1
+        row[:9] = rng.random(9) < 0.2
+        row[9] = row[8]
+    is_spread = find_spread_words(sparse.csr_array(counts), max_documents=150)
+    np.testing.assert_array_equal(np.flatnonzero(is_spread), range(10))
+    assert not find_spread_words(sparse.csr_array(counts[:6]), max_documents=150).any()  # too few to know
+
+
+@pytest.mark.parametrize(("n_endings", "expected"), [(8, 5), (1, None)])
+def test_stems_are_as_long_as_the_part_that_words_of_a_document_share(tmp_path, n_endings, expected):
+    """Each document has six of its own stems of five letters, each with another ending of three."""
+    rng = np.random.default_rng(0)
+    letters = np.array(list("abcdefghijklmnop"))
+    stems = np.array(["".join(rng.choice(letters, 5)) for _ in range(400)])
+    endings = ["".join(rng.choice(letters, 3)) for _ in range(n_endings)]
+    texts = [" ".join(stem + rng.choice(endings) for stem in rng.choice(rng.choice(stems, 6), 24)) for _ in range(300)]
+    words = make_words(texts, tmp_path / "corpus")
+    masks = describe_documents(words).is_repeated
+    assert choose_stem_length(words, masks) == expected
+    counts = words.get_document_counts(masks, expected)
+    rows = sparse.vstack([counts.read(block) for block in counts.items])
+    assert rows.sum() == 300 * 24
+    assert np.count_nonzero(rows.sum(axis=0)) == len({word[:expected] for word in words.words[1:]})
 
 
 def test_every_language_of_a_mixed_text_has_its_list(tmp_path):
@@ -28,10 +49,9 @@ def test_every_language_of_a_mixed_text_has_its_list(tmp_path):
     french = "je vous prie de nous dire ce que votre {} avait pour le {} lundi"
     for share, expected in ((10, "english and french"), (400, "english")):
         texts = [(french if i % share == 0 else english).format(f"noun{i % 83}", f"thing{i % 71}") for i in range(400)]
-        corpus = build_corpus(Texts(texts), str(tmp_path / f"{share}.zarr"), min_count=1)
-        words = FrequentWords.from_corpus(corpus, min_count=1, n_words=1000)
-        scores, language = score_function_words(words)
-        listed = {words.words[i] for i in np.flatnonzero(scores > MIN_SCORE)}
+        words = make_words(texts, tmp_path / f"{share}.zarr")
+        language, is_listed = find_language(words.words, words.counts)
+        listed = {words.words[i] for i in np.flatnonzero(is_listed)}
         assert language == expected
         assert "monday" in listed
         assert ("lundi" in listed) == (share == 10)

@@ -114,20 +114,25 @@ def test_documents_with_the_same_words_are_counted_once(tmp_path):
     assert np.diff(rows.tocsr().indptr).tolist() == [3, 3, 0, 2, 2, 4]
 
 
-def test_topics_whose_words_occur_together_come_first(tmp_path):
-    """Words of two topics occur in the same documents, those of a third one independently."""
+def test_coherence_is_the_npmi_of_first_words():
     rng = np.random.default_rng(0)
-    together = [["cat", "dog"], ["sun", "rain"]]
-    lines = [" ".join(together[i % 2] + list(rng.choice(["red", "blue", "old"], 2))) for i in range(60)]
-    (tmp_path / "text.txt").write_text("\n".join(lines), encoding="utf-8")
-    corpus = build_corpus(tmp_path / "text.txt", tmp_path / "corpus", block_bytes=200, tokens="words")
-    words = FrequentWords.from_corpus(corpus, min_count=1, n_words=10)
-    store = steps.count_documents(words, {}, str(tmp_path / "counts.zarr"))
-    topics = Topics(2, min_df=1, max_df=1.0, random_state=0).fit(store, terms=words.words)
-    is_in, expected = store.counts.compute().toarray() > 0, []
-    for topic in topics.top_words():
-        own = is_in[:, [words.words.index(word) for word in topic[:5]]].astype(float)
+    counts, words = (rng.random((60, 8)) < 0.3).astype(float), list("abcdefgh")
+    tops, expected = [list("abcde"), list("hgfed")], []
+    for topic in tops:
+        own = counts[:, [words.index(word) for word in topic]]
         joint = np.maximum(own.T @ own, 1) / 60
         npmi = np.log(joint / np.outer(own.mean(axis=0), own.mean(axis=0))) / -np.log(joint)
-        expected.append(npmi[np.triu_indices(len(npmi), 1)].mean())
-    np.testing.assert_allclose(steps.measure_coherence(store, topics, words.words), expected)
+        expected.append(npmi[np.triu_indices(5, 1)].mean())
+    np.testing.assert_allclose(steps.measure_coherence(sparse.csr_array(counts), tops, words), expected)
+
+
+def test_topics_of_random_words_have_no_subject():
+    rng = np.random.default_rng(0)
+    random = sparse.csr_array((rng.random((400, 120)) < 0.08).astype(float))
+    planted = random.toarray()
+    for row, subject in zip(planted, rng.integers(6, size=400), strict=True):
+        row[subject * 20 + rng.choice(20, 6, replace=False)] = 1
+    words = [f"w{i}" for i in range(120)]
+    for rows, expected in ((random, 0), (sparse.csr_array(planted), 6)):
+        topics = Topics(6, min_df=1, max_df=1.0).fit(rows, terms=words)
+        assert steps.find_subjects(topics, rows)[1].sum() == expected
