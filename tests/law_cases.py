@@ -11,7 +11,6 @@ from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import AllRows, GramProduct, Moments, RowFactor
 from dspectral.decomposition.nystrom import NystromSketch
-from dspectral.exploring.function_words import N_BUCKETS, NeighborSets
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
 from dspectral.methods.hmm.inference import HiddenMarkov
 from dspectral.methods.hmm.refinement.starts import OperatorMoments, ViewMoments, Views
@@ -218,7 +217,6 @@ CASES = [
     ),
     case(CrossProduct, (csr, features), lambda n: 8 * (D + K * D)),
     case(ContextCounts, (tokens,), lambda n: 12 * TYPES * TYPES + 8 * TYPES, n_types=TYPES, window=2),
-    case(NeighborSets, (tokens,), lambda n: TYPES * N_BUCKETS // 4 + 16 * TYPES, n_words=TYPES),
     case(ExpectedCounts, (tokens,), lambda n: 8 * (2 * K + K * K + K * TYPES), model=MODEL),
     case(Likelihood, (tokens,), lambda n: 0, model=MODEL),
     case(ViewMoments, (TAGGED,), lambda n: 8 * L * (2 * VIEWS.width + 1) ** 2, views=VIEWS),
