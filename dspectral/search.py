@@ -361,9 +361,8 @@ def _compute_points(model: Any, rows: Any, X: Any) -> Any:
     first = model.steps[0][1] if hasattr(model, "steps") else model
     if are_texts and not get_tags(first).input_tags.string:
         if not isinstance(rows, CountMatrix):
-            raise ValueError(
-                f"query is a text, but rows has no store to count it: call open_store({store_url or '...'!r}) first"
-            )
+            opened = f"call open_store({store_url!r}) first" if store_url else "pass the store itself as rows"
+            raise ValueError(f"query is a text, but rows is no store that can count it: {opened}")
         check_columns(first, rows.column_identity, "the store")
         X = rows.count(X)
     if (digest := getattr(model, "weighting_", None)) is not None and isinstance(rows, CountMatrix):

@@ -66,7 +66,8 @@ def iterate_texts(X: Texts | str | bytes) -> Iterable[Any]:
     if is_unsupported or not (isinstance(X, Iterable) or hasattr(X, "__getitem__")) or len(shape) != 1:
         kind = f"a {type(X).__name__}" + (f" of {len(shape)} dimensions" if len(shape) != 1 else "")
         raise TypeError(
-            f"X is {kind}, but must be a list, a generator or one column of strings; use TextFiles for files"
+            f"X is {kind}, but must be a list, a generator or one column of strings, such as X['text']; a builder "
+            "reads a table with field='text', and TextFiles reads files"
         )
     values: Iterable[Any] = iter(X)  # also works with __getitem__ alone
     return values

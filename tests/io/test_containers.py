@@ -14,7 +14,7 @@ import zstandard
 from pyarrow import parquet
 
 from dspectral import Topics, embedder
-from dspectral.io import read_labeled_records, read_newsgroups
+from dspectral.io import read_conll, read_labeled_records, read_newsgroups
 from dspectral.store.from_text.build import build_store
 
 TEXT = b"text\nab cd\nef gh\n"
@@ -60,10 +60,21 @@ def test_zip_of_other_than_one_file_is_refused(tmp_path, content, words):
         build_store(str(tmp_path / "a.txt.zip"), str(tmp_path / "store"))
 
 
-def test_remote_files_are_read_by_their_names():
-    with fsspec.open("memory://names/a.txt.bz2", "wb") as file:
-        file.write(bz2.compress(TEXT))
-    assert build_store("memory://names/a.txt.bz2", "memory://names/store").n_rows == 3
+@pytest.mark.parametrize("block_bytes", [8, 1 << 20])
+@pytest.mark.parametrize(("name", "compress"), [("a.txt.bz2", bz2.compress), ("a.txt", gzip.compress)])
+def test_remote_files_are_read_by_first_bytes_or_names(name, compress, block_bytes):
+    with fsspec.open(f"memory://names/{name}", "wb") as file:
+        file.write(compress(b"ab\tcd\nef\tgh\n"))
+    store = build_store(f"memory://names/{name}", f"memory://names/{block_bytes}{name}", block_bytes=block_bytes)
+    assert store.n_rows == 2
+    assert read_conll(f"memory://names/{name}").words == [["ab", "ef"]]
+
+
+@pytest.mark.parametrize("source", ["a::b.txt", "*.txt", ""])
+def test_two_colons_in_a_name_are_refused_by_every_source(tmp_path, source):
+    (tmp_path / "a::b.txt").write_text("ab cd")
+    with pytest.raises(ValueError, match=r"a::b.txt' has '::'.*rename"):
+        build_store(f"{tmp_path}/{source}", str(tmp_path / "store"))
 
 
 @pytest.mark.parametrize("kind", [list, deque, pa.array, lambda y: pa.chunked_array([y]), pd.Series, np.array, iter])

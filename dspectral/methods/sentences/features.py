@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from dspectral.inputs.rows import RunPlanMixin
+from dspectral.inputs.rows import RunPlanMixin, SparseOutput
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_text_collection
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import normalize_rows
@@ -60,7 +60,7 @@ CHARACTER_RANGE, UNSPACED_CHARACTER_RANGE = (2, 4), (1, 3)
 """Smallest and largest number of characters of an n-gram within a word, and in scripts without spaces."""
 
 
-class SentenceFeatures(RunPlanMixin, TransformerMixin, BaseEstimator, ABC):
+class SentenceFeatures(RunPlanMixin, SparseOutput, TransformerMixin, BaseEstimator, ABC):
     """Base class of representations: n-gram counts, then the vectors that :meth:`embed` of a subclass returns."""
 
     n_features: int

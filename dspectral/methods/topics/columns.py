@@ -86,23 +86,28 @@ class WordColumnsMixin:
         return rows, 0 if is_store else 1
 
     def _stop_columns(self, names: dict[int, str] | None) -> list[int]:
-        """Return the columns of the stop words."""
+        """Return the columns of the stop words, and of the pairs of words that contain one."""
         words, settings = check_stop_words(self.stop_words), self.hashing_ or self.vocabulary_settings_
+        columns: list[int] = []
         if not words:
-            return []
+            return columns
         if settings is not None:
             rule = {name: getattr(settings, name) for name in ("lowercase", "tokenizer", "normalize")}
             tokenize: Callable[[Documents], Tokens] = partial(tokenize_documents, **rule)
-            terms = tokenize_stop_words(words, tokenize, settings.ngram_range)
+            low, high = settings.ngram_range
+            terms = tokenize_stop_words(words, tokenize, (low if self.hashing_ is not None else 1, high))
             if self.hashing_ is not None:
-                return list(map(int, hash_columns(terms, self.hashing_.n_features)[0]))
+                columns.extend(map(int, hash_columns(terms, self.hashing_.n_features)[0]))
             words = tuple(terms.text(i).decode() for i in range(terms.n_documents))
         elif names is None:
             raise ValueError(
                 f"stop_words={words!r:.60} need names of columns, but X has none: pass names to fit(X, terms=...)"
             )
         stop_words = set(words)
-        return [column for column, name in (names or {}).items() if name in stop_words]
+        for column, name in (names or {}).items():
+            if name in stop_words or not stop_words.isdisjoint(name.split(" ")):
+                columns.append(column)
+        return columns
 
     def _count_words(self, documents: Documents) -> CSRRows:
         """Return the counts of words in new texts, counted as in ``fit``."""

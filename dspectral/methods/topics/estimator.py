@@ -93,9 +93,9 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
     max_df : int or float, default=0.1
         Maximum number or share of documents with a word. Function words of any language occur in more than a tenth.
     stop_words : str, collection of str or None, default=()
-        Further words to ignore: ``"english"``, another language of the package stop-words, or words, which are
-        tokenized like the texts. In a hashed store their columns are ignored, with all words that collide with them;
-        other counts need column names. N-grams that contain a stop word are kept.
+        Further words to ignore, with the n-grams that contain them: ``"english"``, another language of the package
+        stop-words, or words, which are tokenized like the texts. In a hashed store their columns are ignored, with all
+        words that collide with them, and n-grams are kept unless they have names. Other counts need column names.
     n_top_documents : int, default=10
         Number of typical documents per topic.
     random_state : int, RandomState or None, default=0

@@ -33,6 +33,7 @@ from dspectral.store.from_text.lines import (
 from dspectral.store.from_text.parquet import count_row_groups, read_column_names
 from dspectral.store.from_text.records import is_blank, iter_csv_records
 from dspectral.store.from_text.streams import (
+    detect_compression,
     get_current_fingerprint,
     get_fingerprint,
     get_zip_member,
@@ -80,7 +81,7 @@ def find_files(
         if not files:
             raise FileNotFoundError(f"no file matches {source!s:.300}: check the pattern")
     # URLs are independent of the working directory.
-    make_url = str if is_local(file_system) else file_system.unstrip_protocol
+    make_url = expand_path if is_local(file_system) else file_system.unstrip_protocol
     urls = [source if "::" in source else str(make_url(name)) for name in files]
     found = zip(urls, files.items(), strict=True)
     return [(url, name, info["size"], get_fingerprint(file_system, name, info)) for url, (name, info) in found]
@@ -151,8 +152,6 @@ def _select_in_folder(
 
 
 PARQUET = b"PAR1"
-FIRST_BYTES = {b"\x1f\x8b\x08": "gz", b"\x28\xb5\x2f\xfd": "zst", b"PK\x03\x04": "zip"}
-"""First bytes of compressed files."""
 DELIMITERS = (",", ";", "\t", "|")
 """Delimiters of csv files, in the order in which they are tried."""
 HEADER_SIZE_LIMIT = DocumentSizeLimit(RECORD_BYTES, remedy="is a line end missing in the header, or a quote?")
@@ -262,13 +261,14 @@ def _find_source_files(sources: object, source: str, read_options: ReadOptions) 
         ) from error
 
 
-def _detect_format(file: FileRange, path: str, read_options: ReadOptions) -> FileRange:
+def _detect_format(file: FileRange, path: str, size: int | None, read_options: ReadOptions) -> FileRange:
     """Return the range of a whole file with its format; raise ValueError if unit or field do not fit the format."""
     url, unit, field = file.url, read_options.unit, read_options.field
     format_by_name, compression = get_format(path)
-    # A local file is one that its first bytes show, whatever its name; remote ones would take a request each.
-    head = _read_head(file, read_options) if "://" not in url and "::" not in url else b""
-    compression = next((kind for start, kind in FIRST_BYTES.items() if head.startswith(start)), compression)
+    # A small remote file would take a request: `open_decompressed` looks at its first bytes, as it is read whole.
+    is_remote = "://" in url or "::" in url
+    head = b"" if is_remote and (size or 0) <= read_options.block_bytes else _read_head(file, read_options)
+    compression = detect_compression(head, compression)
     if compression == "zip" and format_by_name is None:
         format_by_name = get_format(get_zip_member(url, read_options.options))[0]
     if head.startswith(PARQUET) and unit is None:
@@ -355,7 +355,7 @@ def _list_fields(file: FileRange, read_options: ReadOptions) -> list[Any]:
 
 
 def _split_file(file: FileRange, path: str, size: int | None, read_options: ReadOptions) -> list[FileRange]:
-    file_range = _detect_format(file, path, read_options)
+    file_range = _detect_format(file, path, size, read_options)
     # A row group is the smallest unit that can be decoded separately.
     if file_range.format == "parquet":
         source = file_range.url, read_options.options, str(file_range.field)

@@ -68,25 +68,36 @@ def raise_if_exists(file_system: fsspec.AbstractFileSystem, path: str, error: Ex
         raise OSError(f"{path} exists, but was not found: try again") from error
 
 
+FIRST_BYTES = {b"\x1f\x8b\x08": "gz", b"\x28\xb5\x2f\xfd": "zst", b"PK\x03\x04": "zip"}
+"""First bytes of compressed files."""
+FIRST_BYTES = {b"\x1f\x8b\x08": "gz", b"\x28\xb5\x2f\xfd": "zst", b"PK\x03\x04": "zip"}
+"""First bytes of compressed files."""
 ZSTD_INPUT_BYTES = 256
 """Compressed bytes per decompression step; repeated text can expand them ten thousand times."""
 ZSTD_MAX_WINDOW = 1 << 31
 """Largest window of Zstandard, that of ``--long=31``; a frame allocates only its own window."""
 
 
+def detect_compression(head: bytes, compression: str | None) -> str | None:
+    """Return the compression that the first bytes of a file show, or else that of its name."""
+    return next((kind for start, kind in FIRST_BYTES.items() if head.startswith(start)), compression)
+
+
 @contextmanager
 def open_decompressed(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[IO[bytes]]:
-    """Open a file for reading, decompressed."""
-    with open_raw(url, options) as raw, annotate_decompression_errors(url, compression):
-        if compression == "gz":
-            yield gzip.GzipFile(fileobj=raw)  # type: ignore[misc]
-        elif compression == "bz2":
-            yield bz2.BZ2File(raw)
-        elif compression == "zip":
-            with ZipFile(raw) as archive:
-                yield archive.open(_find_member(archive, url))
-        else:
-            yield io.BufferedReader(_IteratorIO(_decompress_zstd(raw))) if compression == "zst" else raw
+    """Open a file for reading, decompressed by its first bytes or its name."""
+    with open_raw(url, options) as file, io.BufferedReader(file) as raw:  # type: ignore[type-var]
+        compression = detect_compression(raw.peek(4), compression)
+        with annotate_decompression_errors(url, compression):
+            if compression == "gz":
+                yield gzip.GzipFile(fileobj=raw)  # type: ignore[misc]
+            elif compression == "bz2":
+                yield bz2.BZ2File(raw)
+            elif compression == "zip":
+                with ZipFile(raw) as archive:
+                    yield archive.open(_find_member(archive, url))
+            else:
+                yield io.BufferedReader(_IteratorIO(_decompress_zstd(raw))) if compression == "zst" else raw
 
 
 @contextmanager
