@@ -62,6 +62,7 @@ from .search import write_coordinates as write_coordinates
 from .store.coordinates import open_coordinates as open_coordinates
 from .store.corpus import open_corpus as open_corpus
 from .store.counts import open_store as open_store
+from .store.forget import forget as forget
 from .store.from_text.build import build_store as build_store
 from .store.from_text.corpus_build import build_corpus as build_corpus
 from .store.from_text.text_files import TextFiles as TextFiles

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.types import is_sparse
+from dspectral.types import JSON, is_sparse
 
 DAMAGE_ERRORS = (
     ValueError, TypeError, LookupError, AttributeError, ImportError, EOFError, RuntimeError,
@@ -22,23 +22,30 @@ CONTAINERS: dict[str, Any] = {"tuple": tuple, "list": list, "dict": dict}
 SPARSE = tuple(f"sparse {name}" for name in ("csr_array", "csc_array", "csr_matrix", "csc_matrix"))
 
 
-def encode_summary(path: str, summary: object) -> bytes:
-    """Return the bytes of a file: the arrays of a summary as ``.npz`` with checksums, and its structure as JSON."""
+def encode_summary(path: str, summary: object, facts: JSON = None) -> bytes:
+    """Return the bytes of a file: arrays of a summary as ``.npz`` with checksums, structure and facts as JSON."""
     arrays: list[NDArray[Any]] = []
-    head = json.dumps({"path": path, "summary": _to_plain(summary, arrays)})
+    head = json.dumps({"path": path, "facts": facts, "summary": _to_plain(summary, arrays)})
     file = io.BytesIO()
     np.savez(file, np.frombuffer(head.encode(), np.uint8), *arrays)
     return file.getvalue()
 
 
-def decode_summary(path: str, content: bytes) -> Any:
-    """Return the summary in a file; it can contain only numbers, containers and named tuples of dspectral."""
+def decode_summary(path: str, content: bytes) -> tuple[Any, Any]:
+    """Return the summary and the facts in a file; it can contain only numbers, containers and named tuples."""
+    structure = read_head(path, content)
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        head, *arrays = (file[f"arr_{number}"] for number in range(len(file.files)))
-    structure = json.loads(head.tobytes())
-    if structure["path"] != path:
-        raise ValueError(f"it holds the summary of {structure['path']}")
-    return _from_plain(structure["summary"], arrays)
+        arrays = [file[f"arr_{number}"] for number in range(1, len(file.files))]
+    return _from_plain(structure["summary"], arrays), structure["facts"]
+
+
+def read_head(path: str, content: bytes) -> dict[str, Any]:
+    """Return the structure and the facts in a file, without its arrays."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        head: dict[str, Any] = json.loads(file["arr_0"].tobytes())
+    if head["path"] != path:
+        raise ValueError(f"it holds the summary of {head['path']}")
+    return head
 
 
 def _to_plain(value: Any, arrays: list[NDArray[Any]]) -> Any:

@@ -17,7 +17,7 @@ TEXTS, IDS = "texts", "ids"
 
 
 class BlockInfo(NamedTuple):
-    """Content of the completion marker of a block; names sort in the order of the rows."""
+    """Content of the completion marker of a block."""
 
     name: str
     n_rows: int

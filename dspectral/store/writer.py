@@ -16,6 +16,7 @@ import dask
 import dask.threaded
 import numpy as np
 from dask.system import CPU_COUNT
+from numpy.typing import NDArray
 
 from dspectral.engine.around.context import dry_run_folder, is_dry_run
 from dspectral.store.arrays import add_content_hash, compute_digest, read_array, write_array
@@ -244,19 +245,27 @@ def to_json(value: "JSON | tuple[Any, ...]") -> Any:
     return [to_json(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def finish_store(writer: StoreWriter, blocks: list[BlockInfo]) -> CountStore:
-    """Add the column sums of all blocks and write the root, which makes the store complete."""
-    new_blocks = [block for block in blocks if block.n_rows]
+def add_totals(writer: StoreWriter, blocks: list[BlockInfo]) -> list[NDArray[Any]]:
+    """Return the totals of the existing and the given blocks, in the order of their names."""
+    totals = []
     # Added in the order of the rows, so that float64 sums are bit-identical under every scheduler.
-    digests = []
     for part, dtype in zip(TOTALS, (np.float64, np.int64), strict=True):
         total = np.zeros(writer.n_columns, dtype=dtype)
         if writer.existing_blocks:
             total += read_array(writer.location, f"{get_totals_path(writer.generation - 1)}/{part}")
-        for block in new_blocks:
+        for block in blocks:
             total += read_array(writer.location, f"{block.name}/{part}")
+        totals.append(total)
+    return totals
+
+
+def finish_store(writer: StoreWriter, blocks: list[BlockInfo], totals: list[NDArray[Any]] | None = None) -> CountStore:
+    """Write the totals, by default those of all blocks, and the root, which makes the store complete."""
+    new_blocks = [block for block in blocks if block.n_rows]
+    totals = add_totals(writer, new_blocks) if totals is None else totals
+    for part, total in zip(TOTALS, totals, strict=True):
         write_array(writer.location, f"{get_totals_path(writer.generation)}/{part}", total)
-        digests.append(compute_digest(total))
+    digests = [compute_digest(total) for total in totals]
     all_blocks = (*writer.existing_blocks, *new_blocks)
     head = {
         "format": FORMAT,
@@ -274,15 +283,20 @@ def finish_store(writer: StoreWriter, blocks: list[BlockInfo]) -> CountStore:
 
 def write_root(writer: StoreWriter, key: str, head: dict[str, Any]) -> None:
     """Write the root of a store or corpus, which finishes it, and remove temporary data and what it replaces."""
-    location, first = writer.location, writer.provenance.get(FIRST, 0)
     # This single write finishes the store; leftover data would only use space.
-    location.write_attributes("", {key: add_content_hash(head)})
-    replaced = []
-    if first:
-        names = [(group, name) for group in ("blocks", "totals", "plans") for name in location.list_names(group)]
-        replaced = [f"{group}/{name}" for group, name in names if name[:4].isdecimal() and int(name[:4]) < first]
-        replaced += [get_vocabulary_path(number) for number in range(first)]
-    location.try_remove("scratch", *replaced)
+    writer.location.write_attributes("", {key: add_content_hash(head)})
+    replaced = list_replaced(writer.location, writer.provenance.get(FIRST, 0), {block[0] for block in head["blocks"]})
+    writer.location.try_remove("scratch", *replaced)
+
+
+def list_replaced(location: Location, first: int, block_names: set[str]) -> list[str]:
+    """Return the paths of generations before the first that a finished store with these blocks does not need."""
+    if not first:
+        return []
+    names = [(group, name) for group in ("blocks", "totals", "plans") for name in location.list_names(group)]
+    paths = [f"{group}/{name}" for group, name in names if name[:4].isdecimal() and int(name[:4]) < first]
+    vocabularies = {get_vocabulary_path(number) for number in range(first)}.intersection(location.list_names())
+    return [*(path for path in paths if path not in block_names), *sorted(vocabularies)]
 
 
 def discard_unfinished(

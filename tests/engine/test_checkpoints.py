@@ -268,7 +268,7 @@ def same(a, b):
 
 
 def test_what_is_read_is_what_was_written_even_its_order_in_memory():
-    back = decode_summary("a/b", encode_summary("a/b", SUMMARY))
+    back = decode_summary("a/b", encode_summary("a/b", SUMMARY))[0]
     assert same(SUMMARY, back)
     assert back[2][1].flags.f_contiguous
     assert not back[2][1].flags.c_contiguous
@@ -286,7 +286,7 @@ def test_a_file_makes_nothing_but_the_records_that_are_asked_for():
         np.savez(file, head)
         with pytest.raises(DAMAGE_ERRORS):
             decode_summary("a/b", file.getvalue())
-    assert same(decode_summary("a/b", content), SUMMARY)
+    assert same(decode_summary("a/b", content)[0], SUMMARY)
 
 
 def test_equal_contents_have_equal_digests_and_others_have_others():

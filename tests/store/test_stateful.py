@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from scipy import sparse
 
 from dspectral.store import arrays, blocks, writer
 from dspectral.store.counts import open_store
+from dspectral.store.forget import forget
 from dspectral.store.location import Location, StoreError
 from dspectral.store.lock import hold_write_lock
 from dspectral.store.matrix import write_counts
@@ -34,6 +36,25 @@ class KilledError(Exception):
     """What ends a writer in these tests."""
 
 
+@contextmanager
+def killed_after(n_arrays):
+    """Raise an error in place of an array after some; yield a list that is not empty if the work ended before."""
+    left, finished = [n_arrays], []
+
+    def write_array(store, path, values):
+        if not left[0]:
+            raise KilledError
+        left[0] -= 1
+        plain(store, path, values)
+
+    plain = arrays.write_array
+    with pytest.MonkeyPatch.context() as patch, suppress(KilledError):
+        for module in (blocks, writer):
+            patch.setattr(module, "write_array", write_array)
+        yield finished
+        finished.append(True)
+
+
 def rows_of(seed, n_rows):
     counts = np.random.default_rng(seed).integers(0, 3, (n_rows, N_COLUMNS))
     counts[0, seed % N_COLUMNS] += 1
@@ -41,16 +62,16 @@ def rows_of(seed, n_rows):
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """The model is the list of all finished rows, and the rows of a writer that was killed."""
+    """The model is all finished rows, and the rows of a writer that was killed."""
 
     def __init__(self):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.url = str(self.folder / "store")
-        self.finished = []
+        self.expected = np.zeros((0, N_COLUMNS))
+        self.generation = -1
         self.pending = None
         self.opened = None
-        self.overwritten = 0
         self.scheduler = dask.config.set(scheduler="sync")
 
     def teardown(self):
@@ -58,64 +79,62 @@ class StoreMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
     def write(self, rows):
-        return write_counts(rows_of(*rows), self.url, block_rows=2, append=bool(self.finished))
+        write_counts(rows_of(*rows), self.url, block_rows=2, append=len(self.expected) > 0)
+        self.expected = np.concatenate([self.expected, rows_of(*rows).toarray()])
+        self.generation += 1
 
-    @property
-    def expected(self):
-        return np.concatenate([rows_of(*rows).toarray() for rows in self.finished])
+    def forget(self, rows):
+        forget(self.url, rows)
+        self.expected = np.delete(self.expected, rows, axis=0)
+        self.generation += 1
+        self.pending = self.opened = None
 
     @initialize(rows=ROWS)
     def begin(self, rows):
         self.write(rows)
-        self.finished.append(rows)
 
     @precondition(lambda self: self.pending is None)
     @rule(rows=ROWS)
     def append(self, rows):
         self.write(rows)
-        self.finished.append(rows)
 
     @precondition(lambda self: self.pending is None)
     @rule(rows=ROWS, n_arrays=st.integers(0, 18))
     def kill(self, rows, n_arrays):
-        left = [n_arrays]
+        with killed_after(n_arrays) as finished:
+            self.write(rows)
+        if not finished:
+            self.pending = rows
 
-        def write_array(store, path, values):
-            if not left[0]:
-                raise KilledError
-            left[0] -= 1
-            plain(store, path, values)
-
-        plain = arrays.write_array
-        with pytest.MonkeyPatch.context() as patch:
-            for module in (blocks, writer):
-                patch.setattr(module, "write_array", write_array)
-            try:
-                self.write(rows)
-            except KilledError:
-                self.pending = rows
-            else:
-                self.finished.append(rows)
+    @precondition(lambda self: len(self.expected) > 1)
+    @rule(data=st.data(), n_arrays=st.integers(0, 30))
+    def forget_rows(self, data, n_arrays):
+        n = len(self.expected)
+        rows = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=n - 1, unique=True))
+        with killed_after(n_arrays) as finished:
+            self.forget(rows)
+        if not finished:
+            self.pending = None
+            self.it_has_what_was_finished()
+            self.forget(rows)
 
     @precondition(lambda self: self.pending is not None)
     @rule()
     def resume(self):
         self.write(self.pending)
-        self.finished.append(self.pending)
         self.pending = None
 
     @precondition(lambda self: self.pending is not None)
     @rule(rows=ROWS)
     def write_other_rows(self, rows):
         self.write(rows)
-        self.finished.append(rows)
         self.pending = None
 
     @rule(rows=ROWS)
     def overwrite(self, rows):
         write_counts(rows_of(*rows), self.url, block_rows=2, overwrite=True)
-        self.finished, self.pending, self.opened = [rows], None, None
-        self.overwritten = open_store(self.url).generation
+        self.expected, self.pending, self.opened = rows_of(*rows).toarray(), None, None
+        self.generation = open_store(self.url).generation
 
     @rule()
     def discard(self):
@@ -135,14 +154,14 @@ class StoreMachine(RuleBasedStateMachine):
         self.opened = open_store(self.url), self.expected
 
     @invariant()
-    def it_holds_what_was_finished(self):
-        if not self.finished:
+    def it_has_what_was_finished(self):
+        if not len(self.expected):
             return
         store, expected = open_store(self.url), self.expected
         assert np.array_equal(store.counts.compute().toarray(), expected)
         assert np.array_equal(store.document_frequency, (expected != 0).sum(axis=0))
         assert np.array_equal(store.column_sums, expected.sum(axis=0))
-        assert store.generation == self.overwritten + len(self.finished) - 1
+        assert store.generation == self.generation
         assert not list(Path(self.url).glob("writer*"))
         if self.opened is not None:
             earlier, rows = self.opened

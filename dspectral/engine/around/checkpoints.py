@@ -10,7 +10,7 @@ import re
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dspectral.engine.graph import Graph, GraphTokenizer, Key, Tree, cull_graph, make_task, wrap_task
 from dspectral.engine.summary import get_nbytes
 from dspectral.paths import check_regular_file, is_outside, join_inside, resolve_url
-from dspectral.summary_files import DAMAGE_ERRORS, decode_summary, encode_summary
+from dspectral.summary_files import DAMAGE_ERRORS, decode_summary, encode_summary, read_head
 from dspectral.types import is_sparse
 
 MIN_COST_RATIO = 20.0
@@ -37,6 +37,8 @@ PURE_FUNCTION = re.compile(r"(dspectral|dask|_?operator|builtins|functools|numpy
 """Modules whose functions are pure."""
 TOKENIZED_MODULES = ("builtins", "numpy", "numpy.random.bit_generator", "numpy.dtypes", "dask.utils")
 """Modules of values that Dask tokenizes by content."""
+TOKEN, ARRAYS = "token", ("array", "objects")
+"""First entry of the content of an object with a content token, and of an array."""
 CHECKPOINT_SUFFIX = ".npz"
 CHECKPOINT_PATH = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}\.npz(\.[0-9a-f]{32}\.tmp)?$")
 """End of the path of a checkpoint, or of an incomplete temporary file."""
@@ -56,10 +58,10 @@ def _get_content(value: Any) -> object:
     """Return a value for Dask to tokenize. Arrays are hashed here: Dask gives X and its transpose the same token."""
     kind, content = type(value), value
     if hasattr(value, "content_token") and not isinstance(value, type):
-        content = (value.content_token(),)
-    elif isinstance(value, np.ndarray):
+        return TOKEN, kind.__qualname__, _get_content(value.content_token())
+    if isinstance(value, np.ndarray):
         return _get_array_content(value)
-    elif is_sparse(value):
+    if is_sparse(value):
         names = ("data", "indices", "indptr", "row", "col", "offsets")
         content = (value.shape, *(getattr(value, name) for name in names if hasattr(value, name)))
     elif isinstance(value, dict):
@@ -96,11 +98,27 @@ def _get_function_content(function: Any) -> object:
     return "function", name
 
 
+def _find_sources(content: object) -> Iterator[str | None]:
+    """Yield the hash of each object with a content token in the content of a value, and None for each array."""
+    if isinstance(content, tuple) and content:
+        if content[0] == TOKEN:
+            yield tokenize(content, ensure_deterministic=True)
+        elif isinstance(content[0], str) and content[0] in ARRAYS:
+            yield None
+        else:
+            for part in content:
+                yield from _find_sources(part)
+
+
 class TimedSummary(NamedTuple):
-    """A summary in the merge tree, and the seconds to compute it again from the last checkpoints."""
+    """A summary in the merge tree, and the seconds to compute it again from the last checkpoints.
+
+    `sources`: content hashes of its blocks; None if it may depend on others, by arrays among the arguments.
+    """
 
     summary: Any
     seconds: float
+    sources: frozenset[str] | None
 
 
 class CheckpointInfo(NamedTuple):
@@ -157,23 +175,23 @@ class CheckpointFolder(NamedTuple):
         finally:
             temporary.unlink(missing_ok=True)
 
-    def read(self, path: str) -> Any:
+    def read(self, path: str) -> TimedSummary:
         """Read a summary; raise :class:`CheckpointError` if it is missing or damaged."""
         try:
             file_system, source = self.resolve(path)
             if "file" in file_system.protocol:
                 check_regular_file(source)
-            return decode_summary(path, file_system.cat_file(source))
+            summary, sources = decode_summary(path, file_system.cat_file(source))
+            return TimedSummary(summary, 0.0, None if sources is None else frozenset(sources))
         except (OSError, *DAMAGE_ERRORS) as error:
             reason = f"it cannot be read or is damaged ({type(error).__name__}: {error})"
             raise CheckpointError(
                 f"the checkpoint {path} in {self.public_url} is computed again: {reason}", path
             ) from error
 
-    def clear(self) -> CheckpointInfo:
-        """Remove all checkpoints, incomplete files and empty folders; return what was removed."""
-        file_system, root = self.open_file_system()
-        size_by_path = {
+    def _find_sizes(self, file_system: Any, root: str) -> dict[str, int]:
+        """Return the bytes of all checkpoints and incomplete files, by path."""
+        return {
             path: int(info["size"] or 0)
             for path, info in file_system.find(root, detail=True).items()
             if CHECKPOINT_PATH.search(path)
@@ -181,6 +199,24 @@ class CheckpointFolder(NamedTuple):
                 file_system, root, path.removeprefix("/").removeprefix(root.removeprefix("/")).lstrip("/")
             )
         }
+
+    def remove_dependent(self, hashes: Collection[str]) -> list[str]:
+        """Remove the checkpoints that may depend on blocks of these content hashes; return their names."""
+        file_system, root = self.open_file_system()
+        removed = []
+        for path in sorted(self._find_sizes(file_system, root)):
+            name, sources = "/".join(path.split("/")[-2:]), None
+            with suppress(*DAMAGE_ERRORS):  # damaged and incomplete files are removed
+                sources = read_head(name.removesuffix(CHECKPOINT_SUFFIX), file_system.cat_file(path))["facts"]
+            if sources is None or not set(hashes).isdisjoint(sources):
+                file_system.rm_file(path)
+                removed.append(name)
+        return removed
+
+    def clear(self) -> CheckpointInfo:
+        """Remove all checkpoints, incomplete files and empty folders; return what was removed."""
+        file_system, root = self.open_file_system()
+        size_by_path = self._find_sizes(file_system, root)
         for path in size_by_path:
             file_system.rm_file(path)
         if "file" in file_system.protocol:
@@ -207,7 +243,9 @@ class Checkpoints:
         damaged: Collection[str],
     ) -> None:
         self._folder = folder
-        self._pass = digest((*machine_kinds, _hash_content(function)))
+        self._sources = dict[str, frozenset[str | None]]()
+        self._has_arrays = None in self._sources[function_hash := self._hash(function)]
+        self._pass = digest((*machine_kinds, function_hash))
         self._existing = {path for path in folder.paths(self._pass) if path not in damaged}
 
     def rewrite(self, graph: Graph, tree: Tree, root: Key) -> tuple[Graph, Key]:
@@ -216,7 +254,7 @@ class Checkpoints:
         Each summary becomes a :class:`TimedSummary`. Tasks that read have keys of their own, because block and merge
         tasks are counted by their keys. Tasks below a summary that is read are left out.
         """
-        tokenizer = GraphTokenizer(dict(graph), _hash_content)
+        tokenizer = GraphTokenizer(dict(graph), self._hash)
         names = dict[Key, str]()
         moved = dict[Key, Any]()
         group = f"read-kept-{uuid.uuid4().hex}"
@@ -228,51 +266,61 @@ class Checkpoints:
             path, task = f"{self._pass}/{names[key]}", graph.pop(key).substitute(moved)
             if path in self._existing:
                 moved[key] = (group, len(moved))
-                graph[moved[key]] = make_task(moved[key], _read_summary, self._folder, path)
+                graph[moved[key]] = make_task(moved[key], self._folder.read, path)
             else:
-                graph[key] = wrap_task(task, _make_summary, self._folder, path, key == root)
+                sources = frozenset[str | None]().union(*(self._sources[name] for name in hashes if not is_merge))
+                known = None if self._has_arrays or None in sources else sources
+                graph[key] = wrap_task(task, _make_summary, self._folder, path, key == root, known)
         root = moved.get(root, root)
         return cull_graph(graph, [root]), root
 
-
-def _hash_content(value: object) -> str:
-    """Return the content hash of an object; raise an error with advice if its content is unknown."""
-    try:
-        return digest(value)
-    except UnknownContentError as error:
-        raise UnknownContentError(
-            f"checkpoints need rows with a content hash, but {error}: write them to a store "
-            "(dspectral.write_counts), whose blocks have one, or fit without checkpoints"
-        ) from None
-
-
-def _read_summary(folder: CheckpointFolder, path: str) -> TimedSummary:
-    return TimedSummary(folder.read(path), 0.0)
+    def _hash(self, value: object) -> str:
+        """Return the content hash of a value, or of a task with the hashes of its inputs; record its sources."""
+        try:
+            content = _get_content(value)
+        except UnknownContentError as error:
+            raise UnknownContentError(
+                f"checkpoints need rows with a content hash, but {error}: write them to a store "
+                "(dspectral.write_counts), whose blocks have one, or fit without checkpoints"
+            ) from None
+        content_hash = str(tokenize(content, ensure_deterministic=True))
+        inputs = value if isinstance(value, tuple) else ()
+        known = (self._sources.get(part, frozenset()) for part in inputs if isinstance(part, str))
+        self._sources[content_hash] = frozenset(_find_sources(content)).union(*known)
+        return content_hash
 
 
 def _make_summary(
-    function: Callable[..., Any], folder: CheckpointFolder, path: str, is_final: bool, *arguments: Any
+    function: Callable[..., Any],
+    folder: CheckpointFolder,
+    path: str,
+    is_final: bool,
+    sources: frozenset[str] | None,
+    *arguments: Any,
 ) -> TimedSummary:
     """Compute a summary, and write it if computing it took much longer than writing it will."""
     start = time.perf_counter()
     inputs = [argument for argument in arguments if isinstance(argument, TimedSummary)]
     summary = function(*(value.summary if isinstance(value, TimedSummary) else value for value in arguments))
     seconds = time.perf_counter() - start + sum(timed.seconds for timed in inputs)
+    if inputs:
+        unknown = any(timed.sources is None for timed in inputs)
+        sources = None if unknown else frozenset().union(*(timed.sources or () for timed in inputs))
     n_bytes = get_nbytes(summary) + FILE_OVERHEAD_BYTES
     if not is_final and seconds < MIN_COST_RATIO * n_bytes * _BYTE_SECONDS.get(folder.url, DEFAULT_BYTE_SECONDS):
-        return TimedSummary(summary, seconds)
+        return TimedSummary(summary, seconds, sources)
     start = time.perf_counter()
     try:
-        folder.write(path, encode_summary(path, summary))
+        folder.write(path, encode_summary(path, summary, None if sources is None else sorted(sources)))
     except OSError as error:  # the fit continues without this checkpoint
         warnings.warn(
             f"no checkpoint was written in {folder.public_url} ({type(error).__name__}: {error}): free space or check "
             "permissions there",
             stacklevel=2,
         )
-        return TimedSummary(summary, seconds)
+        return TimedSummary(summary, seconds, sources)
     _BYTE_SECONDS[folder.url] = (time.perf_counter() - start) / n_bytes
-    return TimedSummary(summary, 0.0)
+    return TimedSummary(summary, 0.0, sources)
 
 
 def clear_checkpoints(url: str | Path, *, storage_options: dict[str, Any] | None = None) -> CheckpointInfo:

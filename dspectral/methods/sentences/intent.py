@@ -1,7 +1,7 @@
 """Intent classification: a linear SVM on counts and a sentence representation."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,17 +53,16 @@ class IntentRecipe(NamedTuple):
 
     Attributes
     ----------
-    half : {"sent", "sketch", "idf", "idf+sent", "auto"}, default="sent"
+    half : {"sent", "sketch", "idf", "idf+sent"}, default="sent"
         Second half of the features. ``"sketch"`` is the mean of the words' directions. ``"idf"`` has one column per
         word, weighted by inverse document frequency. ``"sent"`` is the mean of directions weighted by it, as in
-        equation 2, and ``"idf+sent"`` is both. ``"auto"`` takes the kind of highest cross-validated accuracy, or the
-        counts alone if these are better; it needs five times as many fits.
+        equation 2, and ``"idf+sent"`` is both.
     characters : bool or None, default=None
         Add character n-grams within words to the counts. False gives the features of the paper, SENT. None adds them
         except for SENT+ (``plus=True``).
     """
 
-    half: HalfKind | Literal["auto"] = "sent"
+    half: HalfKind = "sent"
     characters: bool | None = None
 
 
@@ -212,8 +211,8 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         self.random_state_ = resolve_seed(self.random_state)
         self._check_parameters()
         self._fit_representation(texts)
-        choices = self._list_choices(len(labels))
-        self.half_, self.choice_, self.score_, blocks = self._select_half(texts, labels, choices)
+        self.half_ = "none" if self.representation is None else self._recipe.half
+        self.choice_, self.score_, blocks = self._select(texts, labels)
         if self.plus:
             # A joint search over C, weights and the weights of SENT+ would take four times as many fits.
             blocks = [*blocks, self._base.positions(texts), self._cross_fit_scores(blocks[0], labels)]
@@ -288,7 +287,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         recipe = self._recipe
-        check_option("half", recipe.half, (*HALF_KINDS, "auto"))
+        check_option("half", recipe.half, HALF_KINDS)
         if recipe.characters is not None:
             check_flag("characters", recipe.characters)
         if self.plus and self.representation is None:
@@ -307,20 +306,13 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         n_sentences = getattr(self.representation_, "n_sentences_", np.inf)
         return max(0.0, 1 - n_labels / n_sentences) / (1 + n_labels / len(self.classes_) / WEIGHT_HALVING)
 
-    def _list_choices(self, n_labels: int) -> dict[str, list[Choice]]:
-        """Return the candidate settings for each kind of second half; earlier ones win ties."""
-        recipe = self._recipe
+    def _list_choices(self, n_labels: int) -> list[Choice]:
+        """Return the candidate settings; the first of equals wins, so earlier ones are preferred."""
         penalties = as_numbers("C", 1.0 if self.C is None else self.C, at_least=np.nextafter(0.0, 1.0))
-        weights = self._default_weight(n_labels) if self.weights is None else self.weights
-        weights = as_numbers("weights", weights, at_least=0.0)
-        # The first of equals wins, so earlier weights and penalties are preferred.
-        counts_only = [Choice(C) for C in penalties]
-        with_half = [Choice(C, weight) for weight in weights for C in penalties]
         if self.representation is None:
-            return {"none": counts_only}
-        if recipe.half == "auto":
-            return {**dict.fromkeys(self.representation.half_kinds, with_half), "none": counts_only}
-        return {recipe.half: with_half}
+            return [Choice(C) for C in penalties]
+        weights = self._default_weight(n_labels) if self.weights is None else self.weights
+        return [Choice(C, weight) for weight in as_numbers("weights", weights, at_least=0.0) for C in penalties]
 
     def _fit_representation(self, texts: Documents) -> None:
         # fit must not change the parameter, and a saved model must not hold a fitted parameter twice.
@@ -332,18 +324,10 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
     def _n_character_columns(self) -> int:
         return int(self._base.n_features)
 
-    def _weigh_characters(self, texts: Documents, bounds: tuple[int, int]) -> CSRRows:
-        """Fit the weights of characters, and return the weighted counts."""
-        counts = self._base.character_counts(texts, bounds)
-        n_rows, frequency = DocumentFrequencies.from_block(counts)
-        weights = inverse_document_frequency(frequency, n_rows)
-        self.character_weighting_ = Weighting(column_weights=weights, norm="l2")
-        return self.character_weighting_.apply(counts)
-
     def _make_features(self, X: TextColumn) -> CSRRows:
         check_is_fitted(self)
         texts = as_documents(X)
-        blocks = self._feature_blocks(texts, self.half_, self.choice_)
+        blocks = self._feature_blocks(texts, self.choice_)
         if self.plus:
             scores = score_classes(self.scorer_, blocks[0], self.classes_)
             blocks = [*blocks, self._base.positions(texts), exponentiate_scores(scores)]
@@ -355,58 +339,45 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         representation = self.representation_
         return SentenceRepresentation(tokenizer=self.tokenizer) if representation is None else representation
 
-    def _feature_blocks(
-        self, texts: Documents, half: str, choice: Choice, *, fits_characters: bool = False
-    ) -> list[CSRRows]:
+    def _feature_blocks(self, texts: Documents, choice: Choice, *, fits_characters: bool = False) -> list[CSRRows]:
         """Return the two halves of equation 2; without a representation the second has no columns."""
         counts = self._base.counts(texts, choice.max_words)
-        if fits_characters:
-            counts = counts + self._weigh_characters(texts, choice.characters)
-        elif self.character_weighting_ is not None:
-            counts = counts + self.character_weighting_.apply(self._base.character_counts(texts, choice.characters))
-        if self.representation_ is None or half == "none":
+        if fits_characters or self.character_weighting_ is not None:
+            characters = self._base.character_counts(texts, choice.characters)
+            if fits_characters:
+                n_rows, frequency = DocumentFrequencies.from_block(characters)
+                weights = inverse_document_frequency(frequency, n_rows)
+                self.character_weighting_ = Weighting(column_weights=weights, norm="l2")
+            counts = counts + cast("Weighting", self.character_weighting_).apply(characters)
+        if self.representation_ is None:
             return [counts, sparse.csr_array((counts.shape[0], 0))]
-        return [counts, self.representation_.second_half(texts, half)]
+        return [counts, self.representation_.second_half(texts, self.half_)]
 
-    def _select_half(
-        self, texts: Documents, y: NDArray[Any], choices: dict[str, list[Choice]]
-    ) -> tuple[str, Choice, float, list[CSRRows]]:
-        """Return the kind of second half with the highest mean accuracy over folds, its choice, accuracy and blocks."""
-        results = []
+    def _select(self, texts: Documents, y: NDArray[Any]) -> tuple[Choice, float, list[CSRRows]]:
+        """Return the selected settings, their accuracy, NaN for the only candidate, and the features."""
+        choices = self._list_choices(len(y))
         self.character_weighting_ = None
-        fits = self._has_character_ngrams
-        for half, candidates in choices.items():
-            blocks = self._feature_blocks(texts, half, candidates[0], fits_characters=fits)
-            results.append((half, *self._choose(blocks, y, candidates, always_score=len(choices) > 1), blocks))
-        # If nothing can be held out, all scores are NaN and the first kind wins.
-        best = max(results, key=lambda result: -1.0 if np.isnan(result[2]) else result[2])
-        if len(choices) > 1 or not fits or len(y) < MIN_LABELS or self.C is not None or self.weights is not None:
-            return best
-        return self._improve(texts, y, *best)
-
-    def _improve(
-        self, texts: Documents, y: NDArray[Any], half: str, choice: Choice, _score: float, blocks: list[CSRRows]
-    ) -> tuple[str, Choice, float, list[CSRRows]]:
-        """Make each change of :data:`MANY_LABELS` that has a higher accuracy on one third of the sentences."""
+        has_characters = self._has_character_ngrams
+        blocks = self._feature_blocks(texts, choices[0], fits_characters=has_characters)
+        if not has_characters or len(y) < MIN_LABELS or self.C is not None or self.weights is not None:
+            return *self._choose(blocks, y, choices), blocks
+        # Make each change that has a higher accuracy on one third of the sentences.
         splits = [hold_out(y, self.random_state_)]
-        best = select_choice(blocks, y, [choice], self._settings, splits=splits)
+        best = select_choice(blocks, y, choices, self._settings, splits=splits)
         for change in MANY_LABELS:
-            candidate, others, weighting = best[0]._replace(**change), blocks, self.character_weighting_
+            choice, others, weighting = best[0]._replace(**change), blocks, self.character_weighting_
             if "characters" in change:
-                others = [*self._feature_blocks(texts, "none", candidate, fits_characters=True)[:1], blocks[1]]
-            if not others[1].shape[1] and "weight" in change:
-                continue
-            result = select_choice(others, y, [candidate], self._settings, splits=splits)
-            if result[1] > best[1]:
-                best, blocks = result, others
-            else:
-                self.character_weighting_ = weighting
-        return half, *best, blocks
+                others = self._feature_blocks(texts, choice, fits_characters=True)
+            if "weight" not in change or self.representation is not None:
+                result = select_choice(others, y, [choice], self._settings, splits=splits)
+                if result[1] > best[1]:
+                    best, blocks = result, others
+                else:
+                    self.character_weighting_ = weighting
+        return *best, blocks
 
-    def _choose(
-        self, blocks: list[CSRRows], y: NDArray[Any], choices: list[Choice], *, always_score: bool = False
-    ) -> tuple[Choice, float]:
-        if len(choices) == 1 and not always_score:
+    def _choose(self, blocks: list[CSRRows], y: NDArray[Any], choices: list[Choice]) -> tuple[Choice, float]:
+        if len(choices) == 1:
             return choices[0], float("nan")
         splits = make_folds(y, N_FOLDS, self.random_state_)
         return select_choice(blocks, y, choices, self._settings, splits=splits)

@@ -27,7 +27,6 @@ from dspectral.methods.sentences.cross_validation import (
     select_choice,
 )
 from dspectral.methods.sentences.intent import WEIGHT_HALVING
-from dspectral.methods.sentences.representation import HALF_KINDS
 from dspectral.text.hashing import hash_documents
 from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import Documents
@@ -175,9 +174,9 @@ def test_a_word_and_the_same_characters_are_different_columns():
 @pytest.mark.parametrize(("unlabeled", "weight"), [(UNLABELLED, 0.3), (["no word"] * 9 + ["of them"] * 9, 0.0)])
 def test_with_many_labels_the_weight_is_the_one_of_higher_accuracy(monkeypatch, unlabeled, weight):
     monkeypatch.setattr(intent, "MIN_LABELS", 30)
-    texts, labels = sentences(39, seed=3)
+    texts, labels = sentences(90, seed=3)
     other = clone(SENT).set_params(n_components=2).fit(unlabeled)
-    other.n_sentences_ = 39  # as if fitted to the labeled texts
+    other.n_sentences_ = 90  # as if fitted to the labeled texts
     assert IntentClassifier(other).fit(texts, labels).choice_.weight == weight
 
 
@@ -221,36 +220,9 @@ def test_the_rarity_alone_is_the_unit_row_of_inverse_document_frequencies():
     np.testing.assert_allclose(SENT.second_half(texts, "idf").toarray(), expected, atol=1e-6)
 
 
-def test_best_half_by_cross_validation_is_chosen_and_kept():
-    texts, labels = sentences(24, seed=6)
-    among = {"C": (0.3, 1.0, 3.0), "weights": (0.5, 1.0)}
-    alone = {half: IntentClassifier(SENT, recipe=IntentRecipe(half), **among).fit(texts, labels) for half in HALF_KINDS}
-    alone["none"] = IntentClassifier(C=among["C"]).fit(texts, labels)
-    auto = IntentClassifier(SENT, recipe=IntentRecipe("auto"), **among).fit(texts, labels)
-    best = max((*HALF_KINDS, "none"), key=lambda half: alone[half].score_)  # the first of equals
-    assert len({model.score_ for model in alone.values()}) > 1
-    assert (auto.half_, auto.choice_, auto.score_) == (best, alone[best].choice_, alone[best].score_)
-    more = sentences(50, seed=7)[0]
-    np.testing.assert_array_equal(auto.predict(more), alone[best].predict(more))
-
-
-def test_a_representation_that_is_worse_than_counts_is_left_out():
-    """Each intent is a word without a vector; each sentence also has a word of its own, whose vector is noise."""
-    own = [f"word{number}" for number in range(40)]
-    vectors = np.random.default_rng(8).normal(size=(40, 30)).astype(np.float32)
-    noise = WordVectorRepresentation(own, vectors, n_features=2**12)
-    intents = np.array(["on", "off"] * 20)
-    texts = [f"{intent} {word}" for intent, word in zip(intents, own, strict=True)]
-    asked = {"C": 1.0, "weights": 3.0}
-    model = IntentClassifier(noise, recipe=IntentRecipe("auto"), **asked).fit(texts, intents)
-    assert model.half_ == "none"
-    assert model.score(texts, intents) == 1.0
-    assert IntentClassifier(noise, **asked).fit(texts, intents).half_ == "sent"
-
-
-def test_where_nothing_can_be_held_out_both_parts_stay():
-    model = IntentClassifier(SENT, recipe=IntentRecipe("auto")).fit(["jazz", "flight"], ["music", "travel"])
-    assert model.half_ == "sent"
+def test_where_nothing_can_be_held_out_the_first_choice_is_taken():
+    model = IntentClassifier(SENT, C=[2.0, 1.0]).fit(["jazz", "flight"], ["music", "travel"])
+    assert model.choice_.C == 2.0
     assert np.isnan(model.score_)
 
 
