@@ -33,6 +33,7 @@ from dspectral.methods.sentences.features import HALF_KINDS, HalfKind, SentenceF
 from dspectral.methods.sentences.representation import SentenceRepresentation
 from dspectral.parameters import RandomState, check_flag, check_option, check_real, resolve_recipe, resolve_seed
 from dspectral.registry import register_class
+from dspectral.text.token_rules import has_unspaced_script
 from dspectral.text.tokenizers import TokenizerLike
 from dspectral.text.weighting import DocumentFrequencies, Weighting, inverse_document_frequency
 from dspectral.types import CheckpointPath, CSRRows, Documents
@@ -43,6 +44,8 @@ MIN_LABELS = 2000
 """Number of labels from which other settings are compared with the default ones."""
 MANY_LABELS: tuple[dict[str, Any], ...] = ({"max_words": 2, "characters": (3, 5)}, {"weight": 0.3}, {"C": 0.5})
 """Settings that are compared in turn: longer n-grams of characters, the representation, and a penalty for noise."""
+PAIRS_WEIGHT = 0.5
+"""Weight of words in scripts without spaces, which are pairs of letters that n-grams of characters have too."""
 N_FOLDS = 3
 """Number of folds of the cross-validation."""
 
@@ -123,7 +126,8 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
     -----
     By default the features are ``x / ||x|| + z / ||z||`` and then the representation times its weight. x holds the
     hashed n-gram counts of words. z holds those of 2 to 4 characters within words, times their inverse document
-    frequencies, in the same columns: they match misspelled and inflected words. The weight of the representation falls
+    frequencies, in the same columns: they match misspelled and inflected words. In scripts without spaces z has 1 to 3
+    characters, and x half the weight with the tokenizer "auto". The weight of the representation falls
     as labels increase, because its gain comes from words that have few labeled sentences.
 
     With 2,000 or more labels, and neither C nor weights, three changes are made in turn if each gives a higher accuracy
@@ -348,6 +352,9 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
                 n_rows, frequency = DocumentFrequencies.from_block(characters)
                 weights = inverse_document_frequency(frequency, n_rows)
                 self.character_weighting_ = Weighting(column_weights=weights, norm="l2")
+            is_unspaced = has_unspaced_script(texts)
+            if is_unspaced.any() and self._base.tokenizer == "auto":
+                counts = sparse.csr_array(sparse.diags_array(np.where(is_unspaced, PAIRS_WEIGHT, 1.0)) @ counts)
             counts = counts + cast("Weighting", self.character_weighting_).apply(characters)
         if self.representation_ is None:
             return [counts, sparse.csr_array((counts.shape[0], 0))]

@@ -110,6 +110,16 @@ def test_auto_tokenizer_is_that_of_each_script():
     assert (hashed["auto"] != hashed[None])[[0, 2]].any(axis=1).all()
 
 
+@pytest.mark.parametrize(("tokenizer", "weight"), [("auto", 0.5), (str.split, 1.0)])
+def test_pairs_of_letters_count_half_beside_characters(tokenizer, weight):
+    texts = ["\u6771\u4eac \u90fd\u306b", "\u4eac\u90fd \u6771\u306b", "a cat", "a dog"]
+    model = IntentClassifier(tokenizer=tokenizer).fit(texts, [0, 1, 0, 1])
+    base = SentenceRepresentation(tokenizer=tokenizer)
+    words = model._make_features(texts) - model.character_weighting_.apply(base.character_counts(texts))
+    expected = base.counts(texts).toarray() * [[weight], [weight], [1.0], [1.0]]
+    np.testing.assert_allclose(words[:, : 2**18].toarray(), expected, atol=1e-12)
+
+
 def test_first_words_are_told_apart_by_position():
     a, b = SENT.positions(["jazz rock", "rock jazz"]).toarray()
     assert a.sum() == b.sum() == 2
