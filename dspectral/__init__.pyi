@@ -8,6 +8,8 @@ from . import pp as pp
 from . import store as store
 from . import text as text
 from . import watch as watch
+from .combining import combine as combine
+from .combining import write_summary as write_summary
 from .dashboard.installation import show_dashboard as show_dashboard
 from .decomposition.estimators import PCA as PCA
 from .decomposition.estimators import SketchedPCA as SketchedPCA

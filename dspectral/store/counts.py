@@ -177,12 +177,7 @@ class CountStore(CountMatrix):
     def hashing(self) -> HashingSettings | None:
         """Settings of the hashing, equal to an ``NgramHashing`` with these parameters; None without hashing."""
         settings = self.provenance.get("hashing")
-        if settings is None:
-            return None
-        settings = {**settings, "ngram_range": tuple(settings["ngram_range"])}
-        if "tokenizer" in settings:
-            settings["tokenizer"] = tokenizer_from_record(settings["tokenizer"])
-        return HashingSettings(**settings)
+        return None if settings is None else hashing_from_record(settings)
 
     @property
     def vocabulary(self) -> Vocabulary | None:
@@ -239,6 +234,14 @@ class CountStore(CountMatrix):
         _ = self.vocabulary  # reading verifies it
         kinds = [kind for kind, key in ((IDS, "id_field"), (TEXTS, "keep_texts")) if key in self.provenance]
         run_tasks(partial(_verify_block, self.location, kinds), self.blocks, name="check-block")
+
+
+def hashing_from_record(record: dict[str, Any]) -> HashingSettings:
+    """Return the settings that ``record`` of them returned."""
+    settings = {**record, "ngram_range": tuple(record["ngram_range"])}
+    if "tokenizer" in settings:
+        settings["tokenizer"] = tokenizer_from_record(settings["tokenizer"])
+    return HashingSettings(**settings)
 
 
 def open_store(
