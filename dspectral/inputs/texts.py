@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from warnings import warn
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import is_lazy
 from dspectral.text.packing import Texts, iterate_texts, pack_texts
-from dspectral.types import Documents, RowsLike, is_sparse
+from dspectral.types import Documents, RowsLike, is_missing, is_sparse
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -24,15 +25,34 @@ TextsOrCounts: TypeAlias = "TextColumn | RowsLike"
 """Texts, or counts of their words."""
 
 
-def as_documents(X: TextColumn) -> Documents:
-    r"""Pack a column of texts into one block."""
+def as_documents(X: TextColumn, *, missing: str = "error") -> Documents:
+    r"""Pack a column of texts into one block; missing texts are errors, or empty texts with a warning."""
     if isinstance(X, Documents):
         return X
     column: Any = X
     if not hasattr(column, "__iter__") and hasattr(column, "__getitem__") and hasattr(column, "__len__"):
         column = [column[i] for i in range(len(column))]
-    blocks = list(pack_texts(column, block_bytes=sys.maxsize))
+    positions: list[str] = []
+
+    def replace(position: str) -> bytes:
+        positions.append(position)
+        return b""
+
+    replace_missing = replace if missing == "empty" else None
+    blocks = list(pack_texts(column, block_bytes=sys.maxsize, replace_missing=replace_missing))
+    if positions:
+        warn(f"{len(positions)} missing text(s) are read as empty: {positions[0]}", stacklevel=4)
     return blocks[0] if blocks else Documents.from_strings([])
+
+
+def get_row_labels(X: Any) -> Any:
+    """Return the labels of the rows of a pandas column, None if there are none but 0, 1, 2, ...
+
+    >>> get_row_labels(["a"])
+    """
+    labels = getattr(X, "index", None)
+    is_default = labels is None or callable(labels) or type(labels).__name__ == "RangeIndex"
+    return None if is_default else labels
 
 
 def is_text_collection(X: object) -> "TypeIs[TextColumn]":
@@ -58,11 +78,11 @@ def read_column(X: Any) -> list[Any] | None:
 
 
 def is_text_column(X: Any) -> "TypeIs[TextColumn]":
-    """Return whether X is texts: Documents, an iterator, or a list or column whose first item is a string."""
+    """Return whether X is texts: Documents, an iterator, or a list or column whose first item, if any, is a string."""
     if isinstance(X, Documents | Iterator):
         return True
     column = read_column(X)
-    return column is not None and isinstance(next(iter(column), None), str | bytes)
+    return column is not None and isinstance(next((x for x in column if not is_missing(x)), None), str | bytes)
 
 
 E = TypeVar("E", bound=BaseEstimator)

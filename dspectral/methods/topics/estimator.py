@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral import engine
 from dspectral.decomposition.spectrum import SVDOptions, n_block_reads, spectrum
 from dspectral.inputs.rows import RowTransformer, get_row_dtype, validate_rows
-from dspectral.inputs.texts import TextsOrCounts, as_documents, is_text_column
+from dspectral.inputs.texts import TextsOrCounts, as_documents, get_row_labels, is_text_column
 from dspectral.inputs.top_terms import Terms, TopTermsMixin
 from dspectral.methods.topics.columns import WordColumnsMixin
 from dspectral.methods.topics.merging import merge_models
@@ -26,8 +27,10 @@ from dspectral.methods.topics.rotation import (
 )
 from dspectral.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.registry import register_class
+from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.columns import to_csr_counts
 from dspectral.store.coordinates import write_rows
+from dspectral.store.rows import CountMatrix
 from dspectral.text.stop_words import StopWords
 from dspectral.text.weighting import TermFrequency, Weighting
 from dspectral.types import CheckpointPath, CSRRows, Documents, FloatArray, IntArray, Rows
@@ -50,13 +53,16 @@ class TopDocument(NamedTuple):
         Row number of the document, from 0.
     cosine : float
         Cosine of the document with the topic; 1 if it has no other topic.
+    id : str or None
+        Document id of a store with ids, or label of a pandas index that is not 0, 1, 2, ...
     text : str or None
         Text of the document, if ``fit`` was given texts or a store with texts.
     """
 
     row: int
     cosine: float
-    text: str | None
+    id: str | None = None
+    text: str | None = None
 
 
 @register_class(
@@ -180,9 +186,9 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
 
         Parameters
         ----------
-        X : list of str, store, sparse matrix, Dask array or ndarray
+        X : list or column of str, store, sparse matrix, Dask array or ndarray
             Texts in memory, with the words of :func:`dspectral.build_corpus`, or pairs of letters for scripts without
-            blanks; or counts of documents, shape (n_documents, n_columns).
+            blanks; or counts of documents, shape (n_documents, n_columns). Missing texts are read as empty ones.
         y : ignored
             Not used, present for API consistency.
         terms : store, KeptTerms, Vocabulary, sequence of str, dict or vectorizer, default=None
@@ -202,7 +208,7 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         """
         n_topics = check_integer("n_topics", self.n_topics, at_least=1)
         n_nearest = check_integer("n_top_documents", self.n_top_documents, at_least=1)
-        documents = as_documents(X) if is_text_column(X) else None
+        documents = as_documents(X, missing="empty") if is_text_column(X) else None
         counts, n_counted = self._learn_columns(X if documents is None else documents, terms)
         weigh, dtype = partial(_weigh_block, weighting=self.weighting), get_row_dtype(counts.dtype)
         rows = engine.map_rows(
@@ -229,7 +235,7 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         summarize_block = partial(TopicSums.from_block, axes=axes, mixture=mixture, n_nearest=n_nearest)
         sums = engine.summarize(rows, numbers, summarize_block=summarize_block, name="topics")
         self._set_topics(axes, sums, n_rows, np.argsort(-sums.share, kind="stable"))
-        self.document_texts_ = self._read_top_texts(X if documents is None else documents)
+        self._read_top_documents(X, documents)
         self.n_passes_ = n_counted + result.n_passes + 2
         return self
 
@@ -323,14 +329,18 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         self.document_rows_, self.document_cosines_ = sums.nearest[order], sums.cosines[order]
         self.n_documents_ = n_rows
 
-    def _read_top_texts(self, X: Any) -> list[list[str]] | None:
-        """Return the texts of the most typical documents of each topic, or None if X has no texts."""
+    def _read_top_documents(self, X: Any, documents: Documents | None) -> None:
+        """Set the ids and texts of the most typical documents of each topic, None if X has none."""
         rows = [[row for row in topic if row >= 0] for topic in self.document_rows_.tolist()]
-        if isinstance(X, Documents):
-            return [[X.text(row).decode() for row in topic] for topic in rows]
-        if not getattr(X, "provenance", {}).get("keep_texts"):
-            return None
-        return [X.text(topic) for topic in rows]
+        self.document_ids_ = self.document_texts_ = None
+        if documents is not None:
+            self.document_texts_ = [[documents.text(row).decode() for row in topic] for topic in rows]
+            if (labels := get_row_labels(X)) is not None:
+                self.document_ids_ = [[str(labels[row]) for row in topic] for topic in rows]
+        elif isinstance(X, CountMatrix):
+            for name, kind in (("document_ids_", IDS), ("document_texts_", TEXTS)):
+                if (columns := [X.documents(topic, kind) for topic in rows]) and None not in columns:
+                    setattr(self, name, columns)
 
     def transform(self, X: TextsOrCounts, *, out: str | None = None) -> Any:
         """Return the share of each topic in documents.
@@ -395,7 +405,11 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
 
     def _as_counts(self, X: TextsOrCounts) -> Any:
         check_is_fitted(self)
-        return self._count_words(as_documents(X)) if is_text_column(X) else validate_rows(self, X, reset=False)
+        return (
+            self._count_words(as_documents(X, missing="empty"))
+            if is_text_column(X)
+            else validate_rows(self, X, reset=False)
+        )
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the columns of :meth:`transform`.
@@ -443,15 +457,36 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         Returns
         -------
         list of list of TopDocument
-            Row, cosine, and text if there is one, by descending cosine.
+            Row, cosine, id and text if there are any, by descending cosine.
         """
         check_is_fitted(self)
         results = []
         for topic, (rows, cosines) in enumerate(zip(self.document_rows_, self.document_cosines_, strict=True)):
-            texts = [None] * len(rows) if self.document_texts_ is None else self.document_texts_[topic]
-            documents = zip(rows.tolist(), cosines.tolist(), texts, strict=False)
+            ids, texts = (
+                [None] * len(rows) if values is None else values[topic]
+                for values in (self.document_ids_, self.document_texts_)
+            )
+            documents = zip(rows.tolist(), cosines.tolist(), ids, texts, strict=False)
             results.append([TopDocument(*document) for document in documents if document[0] >= 0][:n])
         return results
+
+    def to_frame(self, n_words: int = 10) -> Any:
+        """Return the topics as a data frame, one row per topic.
+
+        Parameters
+        ----------
+        n_words : int, default=10
+            Number of words of a topic.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``share``, ``words``, and ``row``, ``id`` and ``text`` of the most typical document.
+        """
+        words = [" ".join(topic) for topic in self.top_words(n_words)]
+        first = [topic[0] if topic else TopDocument(-1, 0.0) for topic in self.top_documents(1)]
+        columns = {name: [getattr(document, name) for document in first] for name in ("row", "id", "text")}
+        return import_module("pandas").DataFrame({"share": self.topic_shares_, "words": words, **columns})
 
     def _term_weights(self) -> FloatArray:
         """Return p sqrt(log(p / q)) of each word, where p and q are its shares in a topic and in all text.

@@ -107,7 +107,7 @@ def merge_models(first: Any, second: Any, min_cosine: float) -> Any:
         )
     merged, positions = _join_columns(first, second)
     placed: list[PlacedTopics] = []
-    texts: dict[int, str] = {}
+    documents: dict[str, dict[int, str]] = {"document_ids_": {}, "document_texts_": {}}
     for model, columns, offset in zip((first, second), positions, (0, first.n_documents_), strict=True):
         rows = np.where(model.document_rows_ < 0, -1, model.document_rows_ + offset)
         shares = model.topic_shares_ * model.n_documents_
@@ -116,17 +116,20 @@ def merge_models(first: Any, second: Any, min_cosine: float) -> Any:
         axes = TopicAxes(model.axes_, model.singular_values_, model.rotation_)
         n_columns = len(merged.columns_)
         placed.append(PlacedTopics.from_arrays(sums, axes, model.idf_, model.n_documents_, columns, n_columns))
-        for topic, own in zip(rows.tolist(), model.document_texts_ or [], strict=False):
-            texts.update(zip(topic, own, strict=False))
+        for name, strings in documents.items():
+            for topic, own in zip(rows.tolist(), getattr(model, name) or [], strict=False):
+                strings.update(zip(topic, own, strict=False))
     n_rows = first.n_documents_ + second.n_documents_
     sums, axes, merged.idf_ = merge_topics(placed[0], placed[1], n_rows, first.n_top_documents, min_cosine)
     merged.singular_values_ = axes.singular_values
     merged._set_topics(axes, sums, n_rows, np.arange(len(sums.share)))  # noqa: SLF001
-    has_texts = first.document_texts_ is not None and second.document_texts_ is not None
-    lists = (
-        [[texts[row] for row in topic if row >= 0] for topic in merged.document_rows_.tolist()] if has_texts else None
-    )
-    merged.document_texts_, merged.n_passes_ = lists, max(first.n_passes_, second.n_passes_)
+    for name, strings in documents.items():
+        are_complete = getattr(first, name) is not None and getattr(second, name) is not None
+        lists = [
+            [strings[row] for row in topic if row >= 0] for topic in merged.document_rows_.tolist() if are_complete
+        ]
+        setattr(merged, name, lists or None)
+    merged.n_passes_ = max(first.n_passes_, second.n_passes_)
     return merged
 
 

@@ -2,6 +2,7 @@
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
@@ -198,6 +199,22 @@ def test_texts_without_known_words_are_typical_of_nothing():
     for topic in Topics(2, min_df=2, max_df=1.0).fit(texts).top_documents(5):
         assert len(topic) == 2
         assert all(one.cosine > 0.9 and one.text in ("oak elm", "tin zinc") for one in topic)
+
+
+@pytest.mark.parametrize("dtype", [object, "string"])
+def test_column_of_a_frame_gives_ids_and_reads_missing_cells_as_empty(dtype):
+    frame = pd.DataFrame({"text": [None, "oak elm", "tin zinc", "oak elm", "tin zinc", None]}, index=[*"pqrstu"])
+    model = Topics(2, min_df=2, max_df=1.0)
+    with pytest.warns(UserWarning, match="2 missing text"):
+        model.fit(frame["text"].astype(dtype))
+    expected = [[("q", "oak elm"), ("s", "oak elm")], [("r", "tin zinc"), ("t", "tin zinc")]]
+    assert sorted([(one.id, one.text) for one in topic] for topic in model.top_documents(5)) == expected
+    table = model.to_frame(2)
+    assert sorted(table["id"]) == ["q", "r"]
+    assert sorted(table["words"]) == ["elm oak", "tin zinc"]
+    np.testing.assert_array_equal(table["share"], model.topic_shares_)
+    merged = model.merge(Topics(2, min_df=2, max_df=1.0).fit(frame["text"].dropna()))
+    assert {document.id for topic in merged.top_documents(5) for document in topic} <= {*"qrst"}
 
 
 def test_rare_name_does_not_precede_the_words_of_the_topic():

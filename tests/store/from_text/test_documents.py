@@ -64,7 +64,7 @@ def test_what_is_found_has_them_too(tmp_path):
     near = nearest(TruncatedSVD(3).fit(store.tfidf()), store, TEXTS[6], n=2)[0]
     assert (near.id, near.text) == (f"k{near.row}", TEXTS[near.row])
     documents = Topics(2, min_df=2, max_df=0.6).fit(store).top_documents(3)
-    assert all(one.text == TEXTS[one.row] for of_topic in documents for one in of_topic)
+    assert all((one.id, one.text) == (f"k{one.row}", TEXTS[one.row]) for of_topic in documents for one in of_topic)
 
 
 def test_a_row_that_is_not_there_and_a_damaged_text_are_named(tmp_path):
