@@ -62,16 +62,14 @@ def as_label_array(y: object) -> Any:
         labels = column_or_1d(labels, warn=True)
     if labels.ndim != 1:
         return np.asarray(y)
-    if labels.dtype.kind in "OU" and any(isinstance(label, str) and not label for label in labels.tolist()):
-        raise ValueError("a class is an empty string: use None for a document without a class")
-    if labels.dtype.kind != "O":
-        return labels
     # A string enumeration member is converted to its value; NumPy would truncate its name.
     values = [str.__str__(label) if isinstance(label, str) else label for label in labels.tolist()]
     present = [label for label in values if label is not None]
     numbers = [label for label in present if isinstance(label, Real)]
-    if any(map(is_missing, present)) or not all(map(math.isfinite, numbers)):
-        raise ValueError("a class is NaN or infinity: use None for a document without a class")
+    if any(map(is_missing, present)) or "" in present or not all(map(math.isfinite, numbers)):
+        raise ValueError("a class is empty, NaN or infinity: use None for a document without a class")
+    if labels.dtype.kind != "O":
+        return labels
     if len({isinstance(label, str) for label in present}) > 1:
         raise ValueError("classes are numbers and strings, but must be of one type: convert them")
     plain = as_label_matrix(present)
@@ -180,8 +178,6 @@ def _encode_labels(labels: NDArray[Any]) -> ClassRows:
         raise ValueError("y has no class, but at least one document must have one")
     present = labels[has_label]
     present = np.array(present.tolist()) if present.dtype.kind == "O" else present
-    if present.dtype.kind == "f" and not np.all(np.isfinite(present)):
-        raise ValueError("a class is NaN or infinity: use None for a document without a class")
     if present.ndim != 1 or present.dtype.kind not in "biufSUMm":
         raise TypeError(f"class {present.tolist()[0]!r:.60} must be a string or a number")
     classes, numbers = np.unique(present, return_inverse=True)
@@ -227,16 +223,10 @@ def pair_with_labels(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) 
             "labels"
         )
     label_matrix = as_label_matrix(label_matrix)
-    if label_matrix.dtype.kind not in "biuf":
+    if label_matrix.dtype.kind not in "biuf" or len(label_matrix.shape) != 2:
         raise ValueError(
-            f"Unknown label type: y has dtype {label_matrix.dtype}, but must be a numeric matrix or lists of labels: "
-            'split a column of strings by y.str.split(";")'
-        )
-    if len(label_matrix.shape) != 2:
-        raise ValueError(
-            f"Unknown label type: y has {len(label_matrix.shape)} dimension(s), but must have shape (n_documents, "
-            "n_labels), "
-            'or be lists of labels: split a column by y.str.split(";")'
+            f"Unknown label type: y has dtype {label_matrix.dtype} and shape {label_matrix.shape}, but must be a "
+            'numeric matrix (n_documents, n_labels), or lists of labels: split a column by y.str.split(";")'
         )
     (n_rows, n_words), (n_labeled, n_labels) = X.shape, label_matrix.shape
     if n_rows != n_labeled:

@@ -23,7 +23,7 @@ from dspectral.store.columns import (
     get_weighting,
     set_fitted_columns,
 )
-from dspectral.types import Doubles, FloatArray, Rows, RowsLike, check_container, is_missing, is_sparse, unwrap_xarray
+from dspectral.types import Doubles, FloatArray, Rows, RowsLike, check_container, is_sparse, unwrap_xarray
 
 _NUMBERS = "biuf"
 
@@ -79,38 +79,13 @@ def validate_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     check_lossless(X)
     kinds = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
     if reset or has_names:
-        try:
-            rows = validate_data(estimator, X, reset=reset, **kinds)
-        except (TypeError, ValueError) as error:
-            if wrong := _describe_invalid_columns(X):
-                raise ValueError(f"X has {wrong} ({error!s:.200})") from error
-            raise
+        rows = validate_data(estimator, X, reset=reset, **kinds)
     else:
         rows = check_array(X, estimator=estimator, input_name="X", **kinds)
         _check_width(estimator, rows.shape[1])
     if reset:  # slices of rows in memory lose names, so that only data frames have them in a fit
         set_fitted_columns(estimator, None)
     return sparse_products.to_canonical_csr(rows) if is_sparse(rows) else rows
-
-
-def _describe_invalid_columns(X: Any) -> str:
-    """Return which columns of a DataFrame have missing values, or are dates or texts, and what to do."""
-    missing, others = [], []
-    for name in X.columns if hasattr(X, "dtypes") and hasattr(X, "columns") else ():
-        values = np.asarray(X[name])
-        if values.dtype.kind in "mMUS":
-            others.append(f"{name!r} ({X[name].dtype})")
-        elif n_missing := sum(map(is_missing, values.tolist())):
-            missing.append(f"{name!r} ({X[name].dtype}, {n_missing} missing)")
-    fill = "fillna(0)" if hasattr(X, "fillna") else "fill_null(0).fill_nan(0)"  # of pandas, and of polars
-    return " and ".join(
-        f"column(s) {problem}: {', '.join(names[:5])}; {remedy}"
-        for names, problem, remedy in (
-            (missing, "with missing values", f"fill them, such as by X.{fill}"),
-            (others, "that are not numeric", "remove them"),
-        )
-        if names
-    )
 
 
 def check_lossless(X: object) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from os import PathLike
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import dask
 import dask.threaded
@@ -26,11 +26,14 @@ from dspectral.store.counts import FIRST, FORMAT, KEY, TOTALS, CountStore, get_t
 from dspectral.store.location import METADATA, Location, StoreError, redact_urls
 from dspectral.store.lock import hold_write_lock, unlock
 from dspectral.store.vocabulary import get_vocabulary_path
-from dspectral.text.tokenizers import is_record, wrap_tokenizer_names
+from dspectral.text.tokenizers import is_record
 from dspectral.types import JSON
 
 CONTENT = "content"
 """Key of the manifest with a hash of the rows or of the fingerprints of the files."""
+
+COUNTS = "long"
+"""Temporary group with the read counts of each part of the text."""
 
 SETTINGS = ("hashing", "vocabulary", "labels", "weighting", "id_field", "keep_texts")
 """Keys of the manifest that an append must share with the store."""
@@ -84,7 +87,7 @@ class StoreWriter(NamedTuple):
         if stored is not None:  # texts in memory are saved before their content is known
             names = {f"{self.scratch}/{name}" for name in self.location.list_names(self.scratch)}
             paths = {*_list_unfinished(self.location), *names}
-            kept = {"scratch", plan, f"{self.scratch}/texts", f"{self.scratch}/{METADATA}"}
+            kept = {"scratch", plan, *(f"{self.scratch}/{name}" for name in ("texts", COUNTS, METADATA))}
             self.location.remove(*sorted(paths - kept))
         self.location.write_attributes(plan, {CONTENT: content})
         return self._replace(resumed=False)
@@ -265,20 +268,16 @@ def finish_store(writer: StoreWriter, blocks: list[BlockInfo], totals: list[NDAr
     totals = add_totals(writer, new_blocks) if totals is None else totals
     for part, total in zip(TOTALS, totals, strict=True):
         write_array(writer.location, f"{get_totals_path(writer.generation)}/{part}", total)
-    digests = [compute_digest(total) for total in totals]
-    all_blocks = (*writer.existing_blocks, *new_blocks)
     head = {
         "format": FORMAT,
         "generation": writer.generation,
         "n_columns": writer.n_columns,
-        "blocks": all_blocks,
+        "blocks": (*writer.existing_blocks, *new_blocks),
         "provenance": to_json(writer.provenance),
-        "totals": digests,
+        "totals": [compute_digest(total) for total in totals],
     }
     write_root(writer, KEY, head)
-    sums = digests[0], digests[1]
-    origin = wrap_tokenizer_names(head["provenance"])
-    return CountStore(writer.location, all_blocks, writer.n_columns, writer.generation, origin, sums)
+    return cast(CountStore, open_finished(writer.location))
 
 
 def write_root(writer: StoreWriter, key: str, head: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from dspectral.store.from_text.lines import (
 )
 from dspectral.store.from_text.readers import concatenate_documents, read_file_range, slice_documents
 from dspectral.store.from_text.text_input import Read, TextInput, TextSources, build_blocks, open_text
-from dspectral.store.from_text.texts import read_saved_ids
+from dspectral.store.from_text.texts import read_saved_texts
 from dspectral.store.location import Location, StoreError
 from dspectral.store.vocabulary import (
     KEEP_TERMS,
@@ -288,7 +288,7 @@ def _write_ids(writer: StoreWriter, blocks: Sequence[BlockInfo], ranges: Sequenc
     sizes: dict[int, list[tuple[str, int]]] = {}
     for block in blocks:
         sizes.setdefault(int(block.name.split("-")[-2]), []).append((block.name, block.n_rows))
-    read: Read = partial(read_saved_ids, location=writer.location)
+    read: Read = partial(read_saved_texts, location=writer.location, part=f"/{IDS}")
     source_name = "the texts given"
     if ids is not None:
         read_options = ids.read_options._replace(block_bytes=MAX_DOCUMENT_BYTES, size_limit=DEFAULT_SIZE_LIMIT)

@@ -11,7 +11,7 @@ import numpy as np
 from dspectral.engine import run_tasks, tracked_fit
 from dspectral.parameters import check_option, check_size
 from dspectral.store.arrays import compute_digest, write_array
-from dspectral.store.corpus import Corpus, SentenceBlock, find_sentences
+from dspectral.store.corpus import Corpus, SentenceBlock, find_corpus, find_sentences
 from dspectral.store.counts import CORPUS_KEY, FORMAT
 from dspectral.store.from_text.counting import count_terms, merge_partition
 from dspectral.store.from_text.lines import BLOCK_BYTES, MAX_DOCUMENT_BYTES, DocumentSizeLimit, ReadOptions
@@ -22,7 +22,7 @@ from dspectral.text.cleaning import check_clean
 from dspectral.text.term_bytes import take_terms
 from dspectral.text.terms import TermTable, count_unspaced_letters, is_unsegmented
 from dspectral.text.token_rules import TokenRule
-from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer, check_normalize, wrap_tokenizer_names
+from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer, check_normalize
 from dspectral.text.tokens import Tokens
 from dspectral.text.words import count_words, look_up_words, tokenize_sentences
 from dspectral.types import RARE, Documents
@@ -240,6 +240,5 @@ def _count_types(
 def _finish(writer: StoreWriter, blocks: list[SentenceBlock]) -> Corpus:
     """Write the root, which makes the corpus complete."""
     # Unlike in count stores, empty blocks are kept.
-    head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": writer.provenance}
-    write_root(writer, CORPUS_KEY, head)
-    return Corpus(writer.location, tuple(blocks), wrap_tokenizer_names(writer.provenance))
+    write_root(writer, CORPUS_KEY, {"format": FORMAT, "blocks": blocks, "provenance": writer.provenance})
+    return cast(Corpus, find_corpus(writer.location))

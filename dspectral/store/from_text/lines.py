@@ -33,23 +33,35 @@ RECORD_START = re.compile(
 )
 """Beginning of a line of a log with a date or a time."""
 MISSING = "missing='empty' reads a missing text as an empty one, 'skip' leaves it out"
+N_LONG = "n_long_documents"
 MAX_POSITIONS = 3
 """Number of positions of long documents in a warning."""
 
 
 class ReadCounts:
-    """Counts of long documents (with the first positions), blank lines and missing texts."""
+    """Numbers of long documents, blank lines and missing texts, and the first positions of long documents."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.totals = Counter[str]()
         self.positions: list[str] = []
-        self.other_counts = Counter[str]()
 
-    def add(self, position: str) -> None:
-        """Count a long document."""
-        self.count += 1
-        if len(self.positions) < MAX_POSITIONS:
-            self.positions.append(position)
+    @property
+    def n_long(self) -> int:
+        """Number of long documents."""
+        return self.totals[N_LONG]
+
+    def record(self) -> dict[str, Any]:
+        """Return the counts as JSON values."""
+        return {"totals": dict(self.totals), "positions": self.positions}
+
+    @classmethod
+    def merge(cls, records: Iterable[dict[str, Any]]) -> Self:
+        """Return the sums of records, and the first positions."""
+        merged = cls()
+        for record in records:
+            merged.totals.update(record["totals"])
+            merged.positions = sorted([*merged.positions, *record["positions"]])[:MAX_POSITIONS]
+        return merged
 
 
 class DocumentSizeLimit(NamedTuple):
@@ -81,6 +93,12 @@ class DocumentSizeLimit(NamedTuple):
             return {}
         return {"max_document_bytes": self.n_bytes, "long_documents": self.treatment}
 
+    def count(self, name: str, n: int = 1, position: str | None = None) -> None:
+        """Add to a count, and note the position of a long document."""
+        if n and self.counts is not None:
+            self.counts.totals[name] += n
+            self.counts.positions += [position] if position and len(self.counts.positions) < MAX_POSITIONS else []
+
     def error(self, position: str, item_name: str) -> ValueError:
         """Return the error for a document that is too long."""
         return ValueError(f"{position}: {item_name} must have at most {self.n_bytes:,} bytes; {self.remedy}")
@@ -91,8 +109,7 @@ class DocumentSizeLimit(NamedTuple):
         """Return the replacement of a text that is too long: a prefix of whole characters, or ``empty``."""
         if self.treatment == "error":
             raise self.error(position, item_name)
-        if self.counts is not None:
-            self.counts.add(position)
+        self.count(N_LONG, position=position)
         if self.treatment == "skip":
             return empty
         head = text[: self.n_bytes]
@@ -111,13 +128,13 @@ class DocumentSizeLimit(NamedTuple):
         return Documents.from_strings(texts)
 
 
-def warn_long_documents(size_limit: DocumentSizeLimit, count: int, positions: list[str], *, stacklevel: int) -> None:
+def warn_long_documents(size_limit: DocumentSizeLimit, counts: ReadCounts, *, stacklevel: int) -> None:
     """Warn about documents that were skipped or truncated."""
     action = "read as empty" if size_limit.treatment == "skip" else "truncated"
-    shown_positions = "; ".join(positions) + ("; ..." if count > len(positions) else "")
+    shown_positions = "; ".join(counts.positions) + ("; ..." if counts.n_long > len(counts.positions) else "")
     warnings.warn(
-        f"{count} document(s) of more than {size_limit.n_bytes:,} bytes were {action}: {shown_positions}; raise "
-        "max_document_bytes to read them whole",
+        f"{counts.n_long} document(s) of more than {size_limit.n_bytes:,} bytes were {action}: {shown_positions}; "
+        "raise max_document_bytes to read them whole",
         stacklevel=stacklevel,
     )
 
@@ -170,15 +187,9 @@ class ReadOptions(NamedTuple):
         """Treatment of missing texts; by default an error, or an empty text with ``errors="replace"``."""
         return self.missing or ("empty" if self.errors == "replace" else "error")
 
-    def count_blank(self, n_lines: int) -> None:
-        """Add to the count of blank lines."""
-        if n_lines and self.size_limit.counts is not None:
-            self.size_limit.counts.other_counts["n_blank_lines"] += n_lines
-
     def count_missing(self, n_texts: int = 1) -> bytes | None:
         """Add to the count of missing texts; return their replacement, None if they are skipped."""
-        if n_texts and self.size_limit.counts is not None:
-            self.size_limit.counts.other_counts["n_missing_texts"] += n_texts
+        self.size_limit.count("n_missing_texts", n_texts)
         return b"" if self.missing_treatment == "empty" else None
 
     def record(self) -> dict[str, Any]:
@@ -191,22 +202,18 @@ DEFAULTS = ReadOptions()
 
 
 class LineChunk(NamedTuple):
-    """Whole lines of a file with their line ends, and their first byte and first line (from 1).
-
-    `replaced`: whether it replaces a line that was too long.
-    """
+    """Whole lines of a file with their line ends, and their first byte and first line (from 1)."""
 
     data: bytes
     url: str
     byte: int
     line: int | None
-    replaced: bool = False
 
     def describe_position(self, offset: int) -> str:
         """Return the position of a byte of the chunk in the file, for messages."""
         if self.line is None:
             return f"{self.url}, byte {self.byte + offset}"
-        return f"{self.url}, line {self.line + _count_line_ends(self.data[:offset])}"
+        return f"{self.url}, line {self.line + self.data.count(10, 0, offset)}"
 
     def describe_line(self, number: int) -> str:
         """Return the position of a line of the chunk in the file, for messages."""
@@ -228,10 +235,9 @@ def read_line_chunks(
     size_limit: DocumentSizeLimit = LINE_SIZE_LIMIT,
     encoding: str | None = None,
     empty: bytes = b"",
-    keep_returns: bool = False,
 ) -> Iterator[LineChunk]:
     """Yield the lines whose first byte is in ``start <= byte < stop``, with LF for CR; replace or refuse long ones."""
-    lines = _LineEndReader(file, keep_returns)
+    lines = _LineEndReader(file)
     begins, line = _seek_first_line(lines, start, stop), None if start else 1
     # One byte more detects a line that is too long, also with a CR LF end.
     max_line_bytes = size_limit.n_bytes + 2
@@ -244,15 +250,14 @@ def read_line_chunks(
         elif text:
             yield chunk
         begins += size
-        line = None if line is None else line + _count_line_ends(data)
+        line = None if line is None else line + data.count(10)
 
 
 class _LineEndReader:
     """File wrapper that converts CR to LF and never splits CR LF between two reads."""
 
-    def __init__(self, file: IO[bytes], keep_returns: bool) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._keep_returns = keep_returns
         self.seek = file.seek
 
     def read(self, size: int) -> bytes:
@@ -260,31 +265,7 @@ class _LineEndReader:
         data = self._file.read(size)
         while data.endswith(b"\r") and (more := self._file.read(1)):
             data += more
-        if self._keep_returns or b"\r" not in data:
-            return data
-        return b"\r\n".join([line.replace(b"\r", b"\n") for line in data.split(b"\r\n")])
-
-    def find_last_line_end(self, data: bytes) -> int:
-        """Return the end of the last whole line in ``data``, 0 if there is none."""
-        last = data.rfind(b"\n") + 1
-        return max(last, data.rfind(b"\r", last) + 1) if self._keep_returns else last
-
-
-def _count_line_ends(data: bytes) -> int:
-    return data.count(b"\n") + count_lone_returns(data)
-
-
-def count_lone_returns(data: bytes) -> int:
-    r"""Count the line ends that are CR without LF.
-
-    >>> count_lone_returns(b"a\rb\r\nc\r")
-    2
-    """
-    if b"\r" not in data:
-        return 0
-    text = np.frombuffer(data, dtype=np.uint8)
-    returns = np.flatnonzero(text == ord("\r"))
-    return int(np.count_nonzero(text[np.minimum(returns + 1, len(text) - 1)] != ord("\n")))
+        return re.sub(rb"\r(?!\n)", b"\n", data)
 
 
 def read_whole_file(file: IO[bytes], url: str, size_limit: DocumentSizeLimit, encoding: str | None) -> LineChunk:
@@ -318,7 +299,7 @@ def _limit_line_sizes(
         if a > n_processed:
             yield _slice_chunk(chunk, n_processed, a)
         data = size_limit.shorten(text, chunk.describe_position(a), "a line", encoding, empty)
-        yield _slice_chunk(chunk, a, b)._replace(data=data + b"\n", replaced=True)
+        yield _slice_chunk(chunk, a, b)._replace(data=data + b"\n")
         n_processed = b + 1
     if n_processed < len(chunk.data):
         yield _slice_chunk(chunk, n_processed, len(chunk.data))
@@ -360,7 +341,7 @@ def _split_at_lines(
             break
         # The first line end at stop - 1 or later ends the last line of the range.
         end = data.find(b"\n", max(0, stop - 1 - position)) if stop >= 0 else -1
-        cut = end + 1 if end >= 0 else file.find_last_line_end(data)
+        cut = end + 1 if end >= 0 else data.rfind(b"\n") + 1
         position += len(data)
         if not cut:
             pending.append(data[: max(0, max_line_bytes - n_held)])

@@ -11,9 +11,9 @@ import numpy as np
 from dspectral.engine import report_share
 from dspectral.paths import expand_path
 from dspectral.store.from_text.lines import (
+    DEFAULT_SIZE_LIMIT,
     DEFAULTS,
     LINE_CHUNK_BYTES,
-    DocumentSizeLimit,
     LineChunk,
     ReadOptions,
     decode_to_utf8,
@@ -23,18 +23,10 @@ from dspectral.store.from_text.lines import (
     split_lines,
 )
 from dspectral.store.from_text.parquet import iter_parquet_records, read_row_group
-from dspectral.store.from_text.records import (
-    is_blank,
-    iter_csv_records,
-    parse_csv,
-    parse_json,
-    parse_json_lines,
-    parse_tsv_lines,
-    skip_header,
-)
-from dspectral.store.from_text.sources import FileRange, get_format, split_files
+from dspectral.store.from_text.records import iter_table_rows, parse_json, parse_json_lines, parse_table
+from dspectral.store.from_text.sources import TABLES, FileRange, get_format, split_files
 from dspectral.store.from_text.streams import is_wide, open_as_utf8, open_decompressed
-from dspectral.types import Documents, IntArray
+from dspectral.types import Documents
 
 UNLIMITED_BYTES = 1 << 60
 OFFSET_BYTES = 8
@@ -64,17 +56,18 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
             text = read_whole_file(file, file_range.url, size_limit, narrow_encoding)
             yield Documents.from_strings([decode_to_utf8(text, file_range.encoding, errors).data])
             return
-        # The end of a csv record that is too long is unknown, so it is always an error.
         line_size_limit = size_limit if file_range.format == "txt" else size_limit.record_limit
+        # The end of a csv record that is too long is unknown, and an empty line of one column is blank.
+        if file_range.format == "csv" or file_range.n_columns == 1:
+            line_size_limit = line_size_limit._replace(treatment="error")
         read_chunks = partial(
             read_line_chunks,
             file,
             file_range.url,
             chunk_bytes=min(read_options.block_bytes, LINE_CHUNK_BYTES),
-            size_limit=line_size_limit._replace(treatment="error") if file_range.format == "csv" else line_size_limit,
+            size_limit=line_size_limit,
             encoding=narrow_encoding,
             empty=_make_empty_record(file_range, narrow_encoding),
-            keep_returns=file_range.format == "csv",
         )
         texts, following = (
             (decode_to_utf8(_report_read(chunk, file_range), file_range.encoding, errors) for chunk in chunks)
@@ -85,15 +78,13 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
         )
         if file_range.unit == "record":
             yield from join_records(texts, following, size_limit, is_first=not file_range.start)
-            return
-        text_column = file_range.column if file_range.text_column is None else file_range.text_column
-        if file_range.format == "csv":
-            yield from parse_csv(
-                texts, file_range.url, file_range.column, file_range.delimiter, read_options, text_column
-            )
-            return
-        for chunk in skip_header(texts, read_options) if file_range.format == "tsv" and not file_range.start else texts:
-            yield _parse_lines(chunk, file_range, read_options, text_column)
+        elif file_range.format in TABLES:
+            yield from parse_table(texts, file_range, read_options)
+        elif file_range.format == "txt":
+            yield from (split_lines(chunk.data) for chunk in texts)
+        else:
+            for chunk in texts:
+                yield parse_json_lines(chunk, str(file_range.field), read_options, are_ids=file_range.unit == "id")
 
 
 def _report_read(chunk: LineChunk, file_range: FileRange) -> LineChunk:
@@ -110,19 +101,6 @@ def _make_empty_record(file_range: FileRange, encoding: str | None) -> bytes:
     return b"\t" * (file_range.n_columns - 1) if file_range.format == "tsv" else b""
 
 
-def _parse_lines(chunk: LineChunk, file_range: FileRange, read_options: ReadOptions, text_column: int) -> Documents:
-    if file_range.format == "txt":
-        return split_lines(chunk.data)
-    numbers: Sequence[int] | IntArray
-    if file_range.format == "jsonl":
-        texts, numbers = parse_json_lines(
-            chunk, str(file_range.field), read_options, allow_numbers=file_range.unit == "id"
-        )
-    else:
-        texts, numbers = parse_tsv_lines(chunk, file_range.column, file_range.n_columns, read_options, text_column)
-    return read_options.size_limit.apply(texts, lambda i: chunk.describe_line(int(numbers[i])))
-
-
 def iter_numbered_lines(path: str | PathLike[str], storage_options: dict[str, Any] | None) -> Iterator[tuple[int, str]]:
     """Yield the line numbers and lines, without line ends, of a UTF-8 text file, possibly compressed."""
     path = expand_path(path)
@@ -133,17 +111,18 @@ def _iter_lines(url: str, compression: str | None, options: dict[str, Any]) -> I
     with open_decompressed(url, compression, options) as file:
         number = 1
         for chunk in read_line_chunks(file, url):
-            for line in _decode(chunk).removesuffix("\n").split("\n"):
+            for line in _check_utf8(chunk).data.decode().removesuffix("\n").split("\n"):
                 yield number, line.rstrip("\r")
                 number += 1
 
 
-def _decode(chunk: LineChunk) -> str:
+def _check_utf8(chunk: LineChunk) -> LineChunk:
     try:
-        return chunk.data.decode()
+        chunk.data.decode()
     except UnicodeDecodeError as error:
         fault = f"invalid UTF-8 ({error.reason}); convert the file, for example with iconv -t UTF-8"
         raise chunk.error(error.start, fault) from error
+    return chunk
 
 
 def read_records(
@@ -165,23 +144,18 @@ def read_records(
 
 
 def _iter_text_records(file_range: FileRange, options: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    if file_range.format == "csv":
+    if file_range.format in TABLES:
         with open_decompressed(file_range.url, file_range.compression, options) as file:
-            chunks = read_line_chunks(file, file_range.url, keep_returns=True)
-            rows = iter_csv_records(chunks, file_range.url, file_range.delimiter, DocumentSizeLimit().record_limit)
-            yield from _rows_to_dicts(
-                (f"{file_range.url}, line {line}", row) for line, row in rows if not is_blank(row, 0)
-            )
+            chunks = map(_check_utf8, read_line_chunks(file, file_range.url))
+            rows = iter_table_rows(chunks, file_range, DEFAULT_SIZE_LIMIT.record_limit)
+            _, header = next(rows, (0, []))
+            for number, row in rows:
+                yield file_range.describe_line(number), dict(zip(header, row, strict=True))
         return
-    lines = (
-        (f"{file_range.url}, line {number}", line)
-        for number, line in _iter_lines(file_range.url, file_range.compression, options)
-        if line.strip(" ")
-    )
-    if file_range.format == "tsv":
-        yield from _rows_to_dicts((position, line.split("\t")) for position, line in lines)
-        return
-    for position, line in lines:
+    for number, line in _iter_lines(file_range.url, file_range.compression, options):
+        if not line.strip(" "):
+            continue
+        position = file_range.describe_line(number)
         try:
             record = parse_json(line)
             if not isinstance(record, dict):
@@ -189,18 +163,6 @@ def _iter_text_records(file_range: FileRange, options: dict[str, Any]) -> Iterat
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{position}: {error}") from error
         yield position, record
-
-
-def _rows_to_dicts(rows: Iterable[tuple[str, list[str]]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows after the header as dictionaries."""
-    header: list[str] = []
-    for position, row in rows:
-        if not header:
-            header = row
-        elif len(row) != len(header):
-            raise ValueError(f"{position}: {len(row)} column(s), but must have {len(header)}, as the header")
-        else:
-            yield position, dict(zip(header, row, strict=True))
 
 
 def pack_blocks(batches: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:

@@ -4,23 +4,15 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from dspectral.store.from_text.lines import LINE_CHUNK_BYTES, MISSING, DocumentSizeLimit, LineChunk, ReadOptions
+from dspectral.types import Documents, is_missing
 
-from dspectral.store.from_text.lines import (
-    DEFAULTS,
-    LINE_CHUNK_BYTES,
-    MISSING,
-    DocumentSizeLimit,
-    LineChunk,
-    ReadOptions,
-    count_lone_returns,
-    split_lines,
-)
-from dspectral.types import Documents, IntArray, is_missing
+if TYPE_CHECKING:
+    from dspectral.store.from_text.sources import FileRange
 
 _SHOWN = 60
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -28,24 +20,22 @@ _RECORDS = 4096
 _LONGEST_FIELD = 2**31 - 1
 
 
-def parse_json_lines(
-    chunk: LineChunk, field: str, read_options: ReadOptions, *, allow_numbers: bool = False
-) -> tuple[Documents, Sequence[int]]:
-    """Return a field of JSON lines and the line of each record; with ``numbers`` integers are ids."""
-    lines = chunk.data.decode().removesuffix("\n").split("\n")
-    texts: list[bytes | None] = []
-    for number, line in enumerate(lines):
+def parse_json_lines(chunk: LineChunk, field: str, read_options: ReadOptions, *, are_ids: bool = False) -> Documents:
+    """Return a field of JSON lines; ids may be integers."""
+    texts: list[bytes] = []
+    numbers: list[int] = []
+    for number, line in enumerate(chunk.data.decode().removesuffix("\n").split("\n")):
         try:  # the JSON parser raises RecursionError for deeply nested lines
-            texts.append(_extract_json_text(line, field, read_options, allow_numbers=allow_numbers))
+            text = _extract_json_text(line, field, read_options, allow_numbers=are_ids)
         except (ValueError, RecursionError) as error:
             if line.strip():
                 raise ValueError(f"{chunk.describe_line(number)}: {error}") from error
-            read_options.count_blank(1)
-            texts.append(None)
-    if None not in texts:
-        return Documents.from_strings(texts), range(len(texts))  # type: ignore[arg-type]
-    positions = [number for number, text in enumerate(texts) if text is not None]
-    return Documents.from_strings([text for text in texts if text is not None]), positions
+            read_options.size_limit.count("n_blank_lines")
+            continue
+        if text is not None:
+            texts.append(text)
+            numbers.append(number)
+    return read_options.size_limit.apply(Documents.from_strings(texts), lambda i: chunk.describe_line(numbers[i]))
 
 
 def parse_json(line: str) -> Any:
@@ -96,151 +86,63 @@ def _encode_text(text: str, errors: str) -> bytes:
         raise ValueError("a lone surrogate in the text is not valid UTF-8; use errors='replace'") from error
 
 
-def parse_tsv_lines(
-    chunk: LineChunk, column: int, n_columns: int, read_options: ReadOptions, text_column: int
-) -> tuple[Documents, IntArray]:
-    """Return a column of TSV lines and the line of each record; an empty cell of `text_column` is a missing text."""
-    lines = split_lines(chunk.data)
-    # A line of n columns has n - 1 tabs. If all lines have that many fields, the tab positions form a table: entry
-    # (i, j) is the tab after field j of line i. A field extends from the previous tab, or the line start, to the next
-    # one.
-    tabs = np.flatnonzero(lines.data == ord("\t"))
-    widths = np.diff(np.searchsorted(tabs, lines.offsets)) + 1
-    single = widths == 1 if n_columns > 1 else np.diff(lines.offsets) == 0
-    blank = [] if chunk.replaced else [i for i in np.flatnonzero(single).tolist() if not lines.text(i).strip()]
-    read_options.count_blank(len(blank))
-    line_numbers = np.delete(np.arange(lines.n_documents), np.array(blank, dtype=np.intp))
-    if len(wrong := line_numbers[widths[line_numbers] != n_columns]):
-        fault = f"{widths[wrong[0]]} column(s), but must have {n_columns}, as the header"
-        raise ValueError(f"{chunk.describe_line(int(wrong[0]))}: {fault}")
-    between = tabs.reshape(len(line_numbers), n_columns - 1)
-
-    def cell_bounds(j: int) -> tuple[IntArray, IntArray]:
-        starts = between[:, j - 1] + 1 if j else lines.offsets[line_numbers]
-        return starts, between[:, j] if j < n_columns - 1 else lines.offsets[line_numbers + 1]
-
-    starts, stops = cell_bounds(column)
-    if read_options.missing_treatment == "skip":
-        is_given = np.less(*cell_bounds(text_column))
-        read_options.count_missing(int(np.sum(~is_given)))
-        starts, stops, line_numbers = starts[is_given], stops[is_given], line_numbers[is_given]
-    return _take_slices(lines.data, starts, stops), line_numbers
-
-
-def skip_header(chunks: Iterable[LineChunk], read_options: ReadOptions) -> Iterator[LineChunk]:
-    """Yield the lines after the header, the first line that is not blank."""
-    is_past = False
-    for chunk in chunks:
-        data, n_lines = chunk.data, 0
-        while data and not is_past:
-            line, _, data = data.partition(b"\n")
-            is_past, n_lines = bool(line.strip(b" \r")), n_lines + 1
-            read_options.count_blank(not is_past)
-        if data:
-            n_bytes = len(chunk.data) - len(data)
-            yield chunk._replace(data=data, byte=chunk.byte + n_bytes, line=(chunk.line or 0) + n_lines)
-
-
-def _take_slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> Documents:
-    """Return ``data[start:stop]`` of each pair as documents; slices are sorted and disjoint."""
-    # The cumulative sum of `steps` is 1 on the bytes to keep: +1 at each start, -1 at each stop. Empty slices are
-    # dropped, because indexed addition ignores repeated indices.
-    is_nonempty = stops > starts
-    steps = np.zeros(len(data) + 1, dtype=np.int8)
-    steps[starts[is_nonempty]] += 1
-    steps[stops[is_nonempty]] -= 1
-    offsets = np.concatenate([[0], np.cumsum(stops - starts)]).astype(np.int64)
-    return Documents(data[np.cumsum(steps[:-1], dtype=np.int8).view(bool)], offsets)
-
-
-def iter_csv_records(
-    chunks: Iterable[LineChunk], url: str, delimiter: str, size_limit: DocumentSizeLimit
+def iter_table_rows(
+    chunks: Iterable[LineChunk], file_range: "FileRange", size_limit: DocumentSizeLimit
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record of a CSV file (RFC 4180), including the header, with its first line number."""
+    """Yield each record of a CSV (RFC 4180) or TSV file that is not blank, with its line; first the header."""
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))  # the default is 128 KiB
+    n_left, number = 0, 1  # bytes that the record may still have, and its line
+
+    def read_lines() -> Iterator[str]:
+        nonlocal n_left
+        for chunk in chunks:
+            if n_left < 0:
+                raise size_limit.error(file_range.describe_line(number), "a record (is a quote never closed?)")
+            n_left -= len(chunk.data)
+            yield from io.StringIO(chunk.data.decode(), newline="\n")
+
     # `strict` rejects text after a closing quote; otherwise a broken quote would consume the rest of the file.
-    lines = _RecordLines(chunks, size_limit)
-    records = csv.reader(lines, strict=True, delimiter=delimiter)
-    while True:
-        line = records.line_num + 1
-        lines.begin_record(f"{url}, line {line}")
-        try:
-            record = next(records, None)
-        except csv.Error as error:
-            raise ValueError(f"{url}, line {line}: invalid CSV record ({error}); check its quotes") from error
-        if record is None:
-            return
-        yield line, record
+    quoting = csv.QUOTE_NONE if file_range.format == "tsv" else csv.QUOTE_MINIMAL
+    records = csv.reader(read_lines(), strict=True, delimiter=file_range.delimiter, quoting=quoting)
+    n_columns = file_range.n_columns if file_range.start else 0
+    try:
+        for record in records:
+            line, number, n_left = number, records.line_num + 1, size_limit.n_bytes
+            # A blank line of several columns may have spaces.
+            if not record or (n_columns != 1 and len(record) == 1 and not record[0].strip()):
+                size_limit.count("n_blank_lines")
+                continue
+            n_columns = n_columns or len(record)
+            if len(record) != n_columns:
+                fault = f"{len(record)} column(s), but must have {n_columns}, as the header"
+                raise ValueError(f"{file_range.describe_line(line)}: {fault}")
+            yield line, record
+    except csv.Error as error:
+        fault = f"invalid CSV record ({error}); check its quotes"
+        raise ValueError(f"{file_range.describe_line(number)}: {fault}") from error
 
 
-def parse_csv(
-    chunks: Iterable[LineChunk],
-    url: str,
-    column: int,
-    delimiter: str,
-    read_options: ReadOptions = DEFAULTS,
-    text_column: int = 0,
-) -> Iterator[Documents]:
-    """Yield a column of a CSV file in groups of records; an empty cell of `text_column` is a missing text."""
-    # `texts` are the documents since the last yield, `lines` their line numbers, `n_bytes` their size. `n_columns` is
-    # 0 until the header is read.
-    n_columns, n_bytes, size_limit = 0, 0, read_options.size_limit
+def parse_table(chunks: Iterable[LineChunk], file_range: "FileRange", read_options: ReadOptions) -> Iterator[Documents]:
+    """Yield a column of a CSV or TSV file in groups of records; an empty cell of its text column is a missing text."""
+    # `texts` are the documents since the last yield, `lines` their line numbers, `n_bytes` about their size.
+    n_bytes, size_limit, column = 0, read_options.size_limit, file_range.column
+    text_column = column if file_range.text_column is None else file_range.text_column
     skips = read_options.missing_treatment == "skip"
-    texts: list[bytes] = []
+    texts: list[str] = []
     lines: list[int] = []
 
     def concatenate_texts() -> Documents:
-        return size_limit.apply(Documents.from_strings(texts), lambda i: f"{url}, line {lines[i]}")
+        return size_limit.apply(Documents.from_strings(texts), lambda i: file_range.describe_line(lines[i]))
 
-    for line, record in iter_csv_records(chunks, url, delimiter, size_limit.record_limit):
-        if not record or len(record) != n_columns:
-            if is_blank(record, n_columns):
-                read_options.count_blank(1)
-            elif n_columns:
-                raise ValueError(
-                    f"{url}, line {line}: {len(record)} column(s), but must have {n_columns}, as the header"
-                )
-            else:
-                n_columns = len(record)
-            continue
+    rows = iter_table_rows(chunks, file_range, size_limit.record_limit)
+    for line, record in rows if file_range.start else islice(rows, 1, None):
         if skips and not record[text_column]:
             read_options.count_missing()
             continue
-        texts.append(record[column].encode())
+        texts.append(record[column])
         lines.append(line)
-        n_bytes += len(texts[-1])
+        n_bytes += len(record[column])
         if n_bytes >= LINE_CHUNK_BYTES or len(texts) == _RECORDS:
             yield concatenate_texts()
             texts, lines, n_bytes = [], [], 0
     yield concatenate_texts()
-
-
-def is_blank(record: list[str], n_columns: int) -> bool:
-    """Report whether a CSV record is a blank line; with several columns it may contain spaces."""
-    return not record or (n_columns != 1 and len(record) == 1 and not record[0].strip())
-
-
-class _RecordLines:
-    """Iterator over lines that raises an error if one record exceeds the size limit."""
-
-    def __init__(self, chunks: Iterable[LineChunk], size_limit: DocumentSizeLimit) -> None:
-        # Lone CR are line ends only if there are any.
-        newlines = ((chunk.data.decode(), "" if count_lone_returns(chunk.data) else "\n") for chunk in chunks)
-        self._lines = (line for text, newline in newlines for line in io.StringIO(text, newline=newline))
-        self._longest = size_limit
-        self._position = ""
-        self._left = 0
-
-    def begin_record(self, position: str) -> None:
-        """Reset the size of the current record; it starts at a position."""
-        self._position, self._left = position, self._longest.n_bytes
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        self._left -= len(line)
-        if self._left < 0:
-            raise self._longest.error(self._position, "a record (is a quote never closed?)")
-        return line

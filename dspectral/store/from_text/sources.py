@@ -31,7 +31,7 @@ from dspectral.store.from_text.lines import (
     read_line_chunks,
 )
 from dspectral.store.from_text.parquet import count_row_groups, read_column_names
-from dspectral.store.from_text.records import is_blank, iter_csv_records
+from dspectral.store.from_text.records import iter_table_rows
 from dspectral.store.from_text.streams import (
     detect_compression,
     get_current_fingerprint,
@@ -152,6 +152,8 @@ def _select_in_folder(
 
 
 PARQUET = b"PAR1"
+TABLES = ("csv", "tsv")
+"""Formats with a header of column names."""
 DELIMITERS = (",", ";", "\t", "|")
 """Delimiters of csv files, in the order in which they are tried."""
 HEADER_SIZE_LIMIT = DocumentSizeLimit(RECORD_BYTES, remedy="is a line end missing in the header, or a quote?")
@@ -191,6 +193,10 @@ class FileRange(NamedTuple):
     def describe(self) -> dict[str, Any]:
         """Return the range as JSON values, without fingerprints."""
         return {key: value for key, value in self._asdict().items() if key not in ("fingerprints", "text_column")}
+
+    def describe_line(self, number: int) -> str:
+        """Return the position of a line, from 1 in the range, for messages."""
+        return f"{self.url}, line {number}" + (f" after byte {self.start}" if self.start else "")
 
     def files(self) -> list[Self]:
         """Return one range per file."""
@@ -331,7 +337,7 @@ def _sniff_format(file: FileRange, read_options: ReadOptions, format_by_name: st
     # TSV has no quoting, so a file with tabs and quotes is CSV with tab as delimiter.
     file_format = "tsv" if b"\t" in line and b'"' not in head and read_options.delimiter is None else "csv"
     try:
-        _locate_columns(file._replace(format=file_format, delimiter=","), read_options)
+        _locate_columns(file._replace(format=file_format), read_options)
     except ValueError:
         if format_by_name is None:
             raise
@@ -345,7 +351,7 @@ def _list_fields(file: FileRange, read_options: ReadOptions) -> list[Any]:
         if file.format == "parquet":
             return read_column_names(file.url, read_options.options)
         if file.format != "jsonl":
-            return _read_header(file, read_options.options)[0]
+            return _read_header(file, read_options.options)[1]
         with open_decompressed(file.url, file.compression, read_options.options) as raw:
             first = next(
                 read_line_chunks(raw, file.url, chunk_bytes=LINE_CHUNK_BYTES >> 4, size_limit=HEADER_SIZE_LIMIT)
@@ -362,7 +368,7 @@ def _split_file(file: FileRange, path: str, size: int | None, read_options: Read
         groups = range(count_row_groups(*source, allow_numbers=file_range.unit == "id"))
         return [file_range._replace(start=group, stop=group + 1) for group in groups]
     line = 1
-    if file_range.format in ("csv", "tsv"):
+    if file_range.format in TABLES:
         file_range, line = _locate_columns(file_range, read_options)
     # A range starts with a seek to the next line end. This needs a seekable file and records without line ends, which
     # excludes CSV.
@@ -396,17 +402,14 @@ def _coalesce_small_files(ranges: list[FileRange], span_bytes: int) -> Iterator[
 def _locate_columns(file_range: FileRange, read_options: ReadOptions) -> tuple[FileRange, int]:
     """Return the range with its delimiter and column indices from the header, and the header's line number."""
     column_names = [str(file_range.field), *([] if read_options.text_field is None else [read_options.text_field])]
-    fixed_delimiter = read_options.delimiter
-    tried = (
-        DELIMITERS
-        if fixed_delimiter is None and file_range.format == "csv"
-        else (fixed_delimiter or file_range.delimiter,)
-    )
+    tried = DELIMITERS if read_options.delimiter is None else (read_options.delimiter,)
+    if file_range.format == "tsv":
+        tried = ("\t",)
     headers: list[list[str]] = []
     errors: list[ValueError] = []
     for cut in tried:
         try:
-            names, line = _read_header(file_range._replace(delimiter=cut), read_options.options)
+            line, names = _read_header(file_range._replace(delimiter=cut), read_options.options)
         except ValueError as error:  # quotes that are invalid with this delimiter
             errors.append(error)
             continue
@@ -430,25 +433,13 @@ def _locate_columns(file_range: FileRange, read_options: ReadOptions) -> tuple[F
     )
 
 
-def _read_header(file_range: FileRange, options: dict[str, Any]) -> tuple[list[str], int]:
-    """Return the column names of a CSV or TSV file, empty for an empty file, and the header's line number."""
+def _read_header(file_range: FileRange, options: dict[str, Any]) -> tuple[int, list[str]]:
+    """Return the line number of the header of a CSV or TSV file, and the column names, empty for an empty file."""
     # Undecodable bytes raise an error later, in the reader.
     with (
         open_decompressed(file_range.url, file_range.compression, options) as raw,
         open_as_utf8(raw, file_range.url, file_range.encoding, "replace") as file,
     ):
-        is_csv = file_range.format == "csv"
-        chunks = read_line_chunks(
-            file,
-            file_range.url,
-            chunk_bytes=LINE_CHUNK_BYTES >> 4,
-            size_limit=HEADER_SIZE_LIMIT,
-            keep_returns=is_csv,
-        )
+        chunks = read_line_chunks(file, file_range.url, chunk_bytes=LINE_CHUNK_BYTES >> 4, size_limit=HEADER_SIZE_LIMIT)
         texts = (decode_to_utf8(chunk, file_range.encoding, "replace") for chunk in chunks)
-        if is_csv:
-            records = iter_csv_records(texts, file_range.url, file_range.delimiter, HEADER_SIZE_LIMIT)
-            return next(((names, line) for line, names in records if not is_blank(names, 0)), ([], 1))
-        lines = (line.rstrip("\r") for chunk in texts for line in chunk.data.decode().split("\n"))
-        numbered = ((line.split("\t"), number) for number, line in enumerate(lines, start=1))
-        return next((header for header in numbered if "".join(header[0]).strip()), ([], 1))
+        return next(iter_table_rows(texts, file_range, HEADER_SIZE_LIMIT), (1, []))

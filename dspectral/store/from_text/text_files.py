@@ -17,7 +17,6 @@ from dspectral.store.columns import columns_from_hashing, set_columns
 from dspectral.store.from_text.lines import (
     BLOCK_BYTES,
     MAX_DOCUMENT_BYTES,
-    MAX_POSITIONS,
     DocumentSizeLimit,
     ReadCounts,
     ReadOptions,
@@ -116,10 +115,10 @@ class TextFiles:
             return [(documents.n_documents, compute_digest(*documents)) for documents in blocks], counts
 
         block_counts = run_tasks(count, ranges, name="count-documents")
-        self._n_long = sum(counts.count for _, counts in block_counts)
+        counts = ReadCounts.merge(counts.record() for _, counts in block_counts)
+        self._n_long = counts.n_long
         if self._n_long:
-            positions = [position for _, counts in block_counts for position in counts.positions]
-            warn_long_documents(self.read_options.size_limit, self._n_long, positions[:MAX_POSITIONS], stacklevel=3)
+            warn_long_documents(self.read_options.size_limit, counts, stacklevel=3)
         return tuple(
             TextBlock(file_range, number, *block)
             for file_range, (n_documents, _) in zip(ranges, block_counts, strict=True)

@@ -3,7 +3,6 @@
 import ctypes
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
@@ -15,7 +14,6 @@ from dspectral.engine import count_as_pass, expect_passes, is_dry_run, run_tasks
 from dspectral.store.blocks import BlockInfo
 from dspectral.store.corpus import SentenceBlock
 from dspectral.store.from_text.lines import (
-    MAX_POSITIONS,
     DocumentSizeLimit,
     ReadCounts,
     ReadOptions,
@@ -30,8 +28,8 @@ from dspectral.store.from_text.sources import (
     hash_fingerprints,
     split_files,
 )
-from dspectral.store.from_text.texts import COUNTS, SavedTextBlock, Texts, read_saved_texts, save_texts
-from dspectral.store.writer import StoreWriter, thread_pool_options
+from dspectral.store.from_text.texts import SavedTextBlock, Texts, read_saved_texts, save_texts
+from dspectral.store.writer import COUNTS, StoreWriter, thread_pool_options
 from dspectral.types import Documents
 
 TextSources: TypeAlias = "str | PathLike[str] | Iterable[Any]"
@@ -88,18 +86,11 @@ class TextInput(NamedTuple):
             counts = ReadCounts()
             blocks = read_range(text_range, read_options.with_counts(counts))
             yield from map(split_documents, blocks) if by_lines else blocks
-            if counts.count or counts.other_counts:
+            if counts.totals:
                 name = sha256(repr(text_range).encode()).hexdigest()[:32]
-                record = {**vars(counts), "other_counts": dict(counts.other_counts)}
-                target.location.write_attributes(f"{target.scratch}/{COUNTS}/{name}", record)
+                target.location.write_attributes(f"{target.scratch}/{COUNTS}/{name}", counts.record())
 
         return writer, text_ranges, read
-
-    @property
-    def counts(self) -> bool:
-        """Whether long documents, blank lines or missing texts must be counted."""
-        records = any(file_range.format not in ("txt", "parquet") for file_range in self.ranges)
-        return records or {self.read_options.size_limit.treatment, self.read_options.missing_treatment} != {"error"}
 
     @property
     def content(self) -> str | None:
@@ -109,7 +100,7 @@ class TextInput(NamedTuple):
     def check_unchanged(self, writer: StoreWriter) -> StoreWriter:
         """Raise StoreError if a file has changed; return the writer with read counts in its provenance."""
         check_unchanged(self.ranges, self.read_options.options)
-        return add_read_counts(writer, self.read_options.size_limit) if self.counts else writer
+        return add_read_counts(writer, self.read_options.size_limit)
 
 
 def as_texts(sources: TextSources, field: str | None) -> Texts | None:
@@ -173,17 +164,13 @@ def add_read_counts(writer: StoreWriter, size_limit: DocumentSizeLimit) -> Store
     """Return the writer with all read counts in its provenance; warn about long documents."""
     path = f"{writer.scratch}/{COUNTS}"
     records = [writer.location.read_attributes(f"{path}/{name}") for name in writer.location.list_names(path)]
-    count = sum(record["count"] for record in records if record)
-    totals = Counter[str]()
-    for record in records:
-        totals.update((record or {}).get("other_counts", {}))
-    if not count and not totals:
+    counts = ReadCounts.merge(filter(None, records))
+    if not counts.totals:
         return writer
-    call_record: dict[str, Any] = dict(sorted(totals.items()))
-    if count:
-        positions = sorted(position for record in records if record for position in record["positions"])[:MAX_POSITIONS]
-        warn_long_documents(size_limit, count, positions, stacklevel=4)
-        call_record |= {"n_long_documents": count, "long_documents_at": positions}
+    call_record: dict[str, Any] = dict(sorted(counts.totals.items()))
+    if counts.n_long:
+        warn_long_documents(size_limit, counts, stacklevel=4)
+        call_record["long_documents_at"] = counts.positions
     # The counts of an append belong to its own record.
     if writer.existing_blocks:
         *earlier_appends, last_append = writer.provenance["appended"]

@@ -18,12 +18,9 @@ from dspectral.store.from_text.lines import LINE_CHUNK_BYTES, MISSING, DocumentS
 from dspectral.store.from_text.readers import pack_blocks
 from dspectral.store.from_text.streams import import_extra
 from dspectral.store.location import Location
-from dspectral.store.writer import StoreWriter, thread_pool_options
+from dspectral.store.writer import COUNTS, StoreWriter, thread_pool_options
 from dspectral.text.packing import encode_texts, iterate_texts, pack_texts
 from dspectral.types import Documents, is_missing
-
-COUNTS = "long"
-"""Temporary group with the read counts of each part of the text."""
 
 
 class Texts:
@@ -212,12 +209,10 @@ def _iter_stream_rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any
 
 
 class SavedTextBlock(NamedTuple):
-    """A saved block of texts: group name, digest, number of long texts, and positions of the first long ones."""
+    """A saved block of texts: group name and digest."""
 
     name: str
     digest: int
-    n_long: int = 0
-    long_at: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -231,6 +226,8 @@ def save_texts(
     """Save texts and ids in the temporary group of a store, unless it is finished."""
     target, path = None if writer.finished else writer.location, f"{writer.scratch}/texts"
     fields = _get_fields(texts, id_field)
+    if target is not None:  # counts of other texts
+        target.remove(f"{writer.scratch}/{COUNTS}")
     save = partial(_save_partition, location=target, path=path, read_options=read_options, fields=fields)
     with thread_pool_options() as threads, dask.config.set(threads):
         return _save_all(texts, save, id_field)
@@ -269,17 +266,11 @@ def _save_all(
     return blocks
 
 
-def read_saved_texts(block: SavedTextBlock, read_options: ReadOptions, *, location: Location) -> Iterator[Documents]:
-    """Yield the documents of a saved block."""
-    if (counts := read_options.size_limit.counts) is not None:
-        counts.count += block.n_long
-        counts.positions += block.long_at
-    yield read_documents(location, block.name)
-
-
-def read_saved_ids(block: SavedTextBlock, *, location: Location) -> Iterator[Documents]:
-    """Yield the ids of a saved block."""
-    yield read_documents(location, f"{block.name}/{IDS}")
+def read_saved_texts(
+    block: SavedTextBlock, _read_options: ReadOptions | None = None, *, location: Location, part: str = ""
+) -> list[Documents]:
+    """Return the documents of a saved block, or a part, as their ids."""
+    return [read_documents(location, block.name + part)]
 
 
 def _save_partition(
@@ -308,7 +299,6 @@ def _save_partition(
 
     chunk_bytes = min(read_options.block_bytes, LINE_CHUNK_BYTES)
     whole = pack_texts(rows, block_bytes=chunk_bytes, item_name=item_label, replace_missing=replace_missing)
-    n_before = 0
     for part, documents in enumerate(
         pack_blocks(_limit_sizes(whole, item_label, read_options.size_limit), read_options.block_bytes)
     ):
@@ -316,16 +306,13 @@ def _save_partition(
         block_ids = Documents.from_strings(ids[: documents.n_documents])
         del ids[: documents.n_documents]
         digest = compute_digest(*documents, *block_ids) if fields else compute_digest(*documents)
-        # The reader may be a few documents ahead of this block.
-        blocks.append(SavedTextBlock(name, digest, counts.count - n_before, tuple(counts.positions)))
-        n_before, counts.positions = counts.count, []
+        blocks.append(SavedTextBlock(name, digest))
         if location is not None:
             write_documents(location, name, documents)
             if fields:
                 write_documents(location, f"{name}/{IDS}", block_ids)
-    if location is not None and counts.other_counts:
-        record = {"count": 0, "positions": [], "other_counts": dict(counts.other_counts)}
-        location.write_attributes(f"{path.rpartition('/')[0]}/{COUNTS}/texts-{number:06d}", record)
+    if location is not None and counts.totals:
+        location.write_attributes(f"{path.rpartition('/')[0]}/{COUNTS}/texts-{number:06d}", counts.record())
     return blocks
 
 

@@ -49,9 +49,9 @@ def test_lines_end_in_any_of_three_ways(ends, ending, span_bytes):
     assert texts(blocks(wide, encoding="utf-16")) == lines
 
 
-def test_a_quoted_field_keeps_its_line_ends():
+def test_quoted_fields_keep_line_ends_and_read_a_lone_return_as_one():
     url = put("quoted.csv", 'id,text\r1,"a\rb"\r2,"c\r\nd"\r3,"e\nf"\r')
-    assert texts(blocks(url, field="text", block_bytes=1)) == ["a\rb", "c\r\nd", "e\nf"]
+    assert texts(blocks(url, field="text", block_bytes=1)) == ["a\nb", "c\r\nd", "e\nf"]
 
 
 def test_each_line_of_a_text_in_memory_is_a_sentence_however_it_ends(tmp_path):
@@ -88,12 +88,14 @@ def test_blank_lines_are_no_records_and_are_counted(tmp_path, kind, block_bytes)
     assert grown.provenance["appended"][0]["n_blank_lines"] == 6
 
 
-def test_a_document_that_is_skipped_is_no_blank_line(tmp_path):
-    path = tmp_path / "a.tsv"
-    path.write_text("text\nshort\n" + "long " * 2_000_000 + "\nend\n")
+def test_skipped_records_are_no_blank_lines(tmp_path):
+    path, options = tmp_path / "a.tsv", {"field": "text", "max_document_bytes": 9, "long_documents": "skip"}
+    path.write_text("text\tn\nshort\t1\n" + "long " * 2_000_000 + "\t2\nend\t3\n")
     with pytest.warns(UserWarning, match="1 document"):
-        store = build_store(str(path), str(tmp_path / "s"), field="text", max_document_bytes=9, long_documents="skip")
-    assert store.shape[0] == 3
+        assert build_store(str(path), str(tmp_path / "s"), **options).shape[0] == 3
+    path.write_text("text\nshort\n" + "long " * 2_000_000)
+    with pytest.raises(ValueError, match="line 3"):  # of one column, its empty line would be blank
+        build_store(str(path), str(tmp_path / "t"), **options)
 
 
 LACKING = ["tide tables", None, "a slow ferry", None]

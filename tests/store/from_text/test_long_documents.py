@@ -58,13 +58,13 @@ def test_long_documents_are_skipped_truncated_or_an_error_in_every_format(kind, 
     assert read(url, DocumentSizeLimit(30, "error"), **options)[0] == LINES
     skipped, actual = read(url, DocumentSizeLimit(20, "skip"), **options)
     assert skipped == ["short", "", "", "", "end"]
-    assert (actual.count, actual.positions) == (
+    assert (actual.n_long, actual.positions) == (
         2,
         [f"{url}, line {line}", f"{url}, line {line + 2}"],
     )
     cut, actual = read(url, DocumentSizeLimit(10, "truncate"), **options)
     assert cut == ["short", "x" * 10, "", "häuser h", "end"]  # the tenth byte would be the first of two
-    assert actual.count == 2
+    assert actual.n_long == 2
     with pytest.raises(ValueError, match=rf"line {line}.* 29 bytes.*max_document_bytes"):
         read(url, DocumentSizeLimit(29, "error"), **options)
 
@@ -105,7 +105,7 @@ def test_cuts_change_nothing_of_what_is_skipped(tmp_path, chunk_bytes, end, span
         expected = expected[:-1] if not lines[-1] else expected
         actual = read(str(path), DocumentSizeLimit(8, treatment), block_bytes=chunk_bytes, span_bytes=span_bytes)
         assert actual[0] == expected
-        assert actual[1].count == sum(len(line.encode()) > 8 for line in lines)
+        assert actual[1].n_long == sum(len(line.encode()) > 8 for line in lines)
 
 
 def test_places_behind_a_long_line_stay_those_of_the_file(tmp_path):
@@ -124,7 +124,7 @@ def test_texts_of_other_encodings_are_cut_between_characters():
         text = "né" * 20 if encoding == "latin-1" else "日本" * 20
         url = put("coded.txt", (text + "\nok").encode(encoding))
         (cut, short), actual = read(url, DocumentSizeLimit(13, "truncate"), encoding=encoding)
-        assert (short, actual.count) == ("ok", 1)
+        assert (short, actual.n_long) == ("ok", 1)
         assert text.startswith(cut)
         assert cut
 
@@ -211,7 +211,7 @@ def test_a_record_that_is_too_long_is_named_by_its_first_line_or_cut(tmp_path):
     for span_bytes in (30, 1 << 20):
         texts, counts = read(str(path), DocumentSizeLimit(80, "truncate"), unit="record", span_bytes=span_bytes)
         assert texts == [LOG[0][:80], *LOG[1:]]
-        assert counts.count == 1
+        assert counts.n_long == 1
 
 
 @pytest.mark.slow
