@@ -93,7 +93,7 @@ class DocumentSizeLimit(NamedTuple):
             return {}
         return {"max_document_bytes": self.n_bytes, "long_documents": self.treatment}
 
-    def count(self, name: str, n: int = 1, position: str | None = None) -> None:
+    def add_count(self, name: str, n: int = 1, position: str | None = None) -> None:
         """Add to a count, and note the position of a long document."""
         if n and self.counts is not None:
             self.counts.totals[name] += n
@@ -109,7 +109,7 @@ class DocumentSizeLimit(NamedTuple):
         """Return the replacement of a text that is too long: a prefix of whole characters, or ``empty``."""
         if self.treatment == "error":
             raise self.error(position, item_name)
-        self.count(N_LONG, position=position)
+        self.add_count(N_LONG, position=position)
         if self.treatment == "skip":
             return empty
         head = text[: self.n_bytes]
@@ -189,7 +189,7 @@ class ReadOptions(NamedTuple):
 
     def count_missing(self, n_texts: int = 1) -> bytes | None:
         """Add to the count of missing texts; return their replacement, None if they are skipped."""
-        self.size_limit.count("n_missing_texts", n_texts)
+        self.size_limit.add_count("n_missing_texts", n_texts)
         return b"" if self.missing_treatment == "empty" else None
 
     def record(self) -> dict[str, Any]:

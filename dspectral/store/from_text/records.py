@@ -30,7 +30,7 @@ def parse_json_lines(chunk: LineChunk, field: str, read_options: ReadOptions, *,
         except (ValueError, RecursionError) as error:
             if line.strip():
                 raise ValueError(f"{chunk.describe_line(number)}: {error}") from error
-            read_options.size_limit.count("n_blank_lines")
+            read_options.size_limit.add_count("n_blank_lines")
             continue
         if text is not None:
             texts.append(text)
@@ -102,15 +102,15 @@ def iter_table_rows(
             yield from io.StringIO(chunk.data.decode(), newline="\n")
 
     # `strict` rejects text after a closing quote; otherwise a broken quote would consume the rest of the file.
-    quoting = csv.QUOTE_NONE if file_range.format == "tsv" else csv.QUOTE_MINIMAL
-    records = csv.reader(read_lines(), strict=True, delimiter=file_range.delimiter, quoting=quoting)
+    unquoted: dict[str, Any] = {"quoting": csv.QUOTE_NONE} if file_range.format == "tsv" else {}
+    records = csv.reader(read_lines(), strict=True, delimiter=file_range.delimiter, **unquoted)
     n_columns = file_range.n_columns if file_range.start else 0
     try:
         for record in records:
             line, number, n_left = number, records.line_num + 1, size_limit.n_bytes
             # A blank line of several columns may have spaces.
             if not record or (n_columns != 1 and len(record) == 1 and not record[0].strip()):
-                size_limit.count("n_blank_lines")
+                size_limit.add_count("n_blank_lines")
                 continue
             n_columns = n_columns or len(record)
             if len(record) != n_columns:
