@@ -3,6 +3,8 @@
 import math
 import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import accumulate, islice
 from os import PathLike, fspath
 from os.path import expanduser
@@ -58,6 +60,16 @@ def is_outside(file_system: object, root: str, key: str) -> bool:
     paths = accumulate(key.split("/"), "{}/{}".format, initial=root)
     linked = any(Path(path).is_symlink() for path in islice(paths, 1, None))
     return linked and not Path(f"{root}/{key}").resolve().is_relative_to(Path(root).resolve())
+
+
+@contextmanager
+def name_file_in_errors(path: str | PathLike[str]) -> Iterator[None]:
+    """Context in which an error of the system without a file name, such as that of a full disk, gets this one."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def check_regular_file(path: str, max_bytes: float = math.inf) -> None:

@@ -133,30 +133,24 @@ def get_anndata_matrix(adata: Any, layer: str | None = None, obsm: str | None = 
 
 def check_container(X: Any, name: str = "X") -> None:
     """Raise TypeError for containers that cannot be read as rows, and name what to pass."""
-    kind, cls, remedy = type(X).__name__, type(X), None
+    kind, cls = type(X).__name__, type(X)
     graph = getattr(cls, "__dask_graph__", None)
-    if isinstance(X, str | bytes | PathLike):
-        kind, remedy = f"{kind}, {X!r:.200}", "dspectral.open_store(path) or zarr.open_array(path)"
-    elif is_anndata(X):
-        remedy = f"adata.X or adata.layers[...] of {', '.join(map(repr, X.layers)) or 'no layers'}"
-    elif hasattr(cls, "to_scipy_sparse"):
-        remedy = f"{name}.to_scipy_sparse()"
-    elif hasattr(cls, "to_dask_array"):
-        remedy = f"{name}.to_dask_array(lengths=True), which reads it once to count the rows"
-    elif graph is not None and graph(X) is not None:  # None for xarray objects that are not chunked
-        remedy = "the Dask array inside it"
-    elif all(hasattr(X, part) for part in ("words", "sentences", "counts")):
-        remedy = "a corpus to an estimator of sentences, such as dspectral.WordEmbedding, or build_store"
-    elif hasattr(cls, "__getitem__") and not (
-        isinstance(X, Sequence) or is_sparse(X) or any(hasattr(X, attribute) for attribute in ARRAYS)
-    ):  # NumPy treats such objects as sequences, and never stops if no index is out of range
-        remedy = "an array made from it"
-    elif hasattr(X, "chunks") and hasattr(X, "shape"):
-        remedy = f"dask.array.from_array({name}), which is read block by block"
-    if remedy is not None:
+    is_path = isinstance(X, str | bytes | PathLike)
+    is_sequence = isinstance(X, Sequence) or is_sparse(X) or any(hasattr(X, attribute) for attribute in ARRAYS)
+    if (
+        is_path
+        or is_anndata(X)
+        or any(hasattr(cls, method) for method in ("to_scipy_sparse", "to_dask_array"))
+        or (graph is not None and graph(X) is not None)  # None for xarray objects that are not chunked
+        or all(hasattr(X, part) for part in ("words", "sentences", "counts"))  # a corpus
+        # NumPy treats such objects as sequences, and never stops if no index is out of range.
+        or (hasattr(cls, "__getitem__") and not is_sequence)
+        or (hasattr(X, "chunks") and hasattr(X, "shape"))
+    ):
         raise TypeError(
-            f"{name} is a {kind}, but must be an array, a SciPy sparse matrix, a data frame, a Dask array or a store: "
-            f"pass {remedy}"
+            f"{name} is a {kind}{f', {X!r:.200}' if is_path else ''}, but must be an array, a SciPy sparse matrix, a "
+            "data frame, a Dask array or a store: pass one made from it, such as dspectral.open_store(path), adata.X, "
+            "dask.array.from_array(array) or frame.to_dask_array(lengths=True)"
         )
 
 

@@ -219,15 +219,10 @@ def check_block(block: Any, declared: DeclaredBlock) -> Any:
             raise ValueError(f"it is a {type(block).__name__}, but it must be an ndarray or a SciPy sparse matrix")
         block = np.asarray(block)  # a numpy.matrix has another product
     n_rows, n_columns, dtype = declared
-    if block.shape != (block.shape[0] if math.isnan(n_rows) else n_rows, n_columns):
+    if block.shape != (block.shape[0] if math.isnan(n_rows) else n_rows, n_columns) or block.dtype.str != dtype:
         raise ValueError(
-            f"it has shape {block.shape}, but the Dask array declares {(n_rows, n_columns)}: create the array with the "
-            "chunks of its blocks"
-        )
-    if block.dtype.str != dtype:
-        raise ValueError(
-            f"it has dtype {block.dtype}, but the Dask array declares {np.dtype(dtype)}: create the array with the "
-            "dtype of its blocks"
+            f"it has shape {block.shape} and dtype {block.dtype}, but the Dask array declares {(n_rows, n_columns)} "
+            f"and {np.dtype(dtype)}: create the array with the chunks and dtype of its blocks"
         )
     return block
 

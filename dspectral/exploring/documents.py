@@ -16,9 +16,9 @@ from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.topics.estimator import Topics
 from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
-from dspectral.store.from_text.lines import LINE_CHUNK_BYTES, RECORD_START, ReadOptions
+from dspectral.store.from_text.lines import LINE_CHUNK_BYTES, RECORD_START, FileRange, ReadOptions
 from dspectral.store.from_text.readers import read_file_range
-from dspectral.store.from_text.sources import FileRange, get_format
+from dspectral.store.from_text.sources import get_format
 from dspectral.store.from_text.streams import open_as_utf8, open_decompressed
 from dspectral.store.from_text.text_input import TextInput
 from dspectral.store.location import is_local

@@ -14,9 +14,8 @@ from dspectral.exploring.findings import TopicsBy
 from dspectral.methods.topics.estimator import Topics
 from dspectral.store.blocks import BlockInfo, read_block
 from dspectral.store.counts import CountStore
-from dspectral.store.from_text.lines import ReadOptions
+from dspectral.store.from_text.lines import FileRange, ReadOptions
 from dspectral.store.from_text.readers import read_file_range
-from dspectral.store.from_text.sources import FileRange
 from dspectral.store.from_text.text_input import open_text
 from dspectral.types import FloatArray
 

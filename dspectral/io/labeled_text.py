@@ -15,8 +15,15 @@ from dspectral.linalg.sparse_products import to_canonical_csr
 from dspectral.parameters import check_integer, check_option, check_size
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore
-from dspectral.store.from_text.lines import BLOCK_BYTES, LINE_CHUNK_BYTES, LineChunk, ReadOptions, read_line_chunks
-from dspectral.store.from_text.sources import FileRange, check_unchanged, hash_fingerprints, split_files
+from dspectral.store.from_text.lines import (
+    BLOCK_BYTES,
+    LINE_CHUNK_BYTES,
+    FileRange,
+    LineChunk,
+    ReadOptions,
+    read_line_chunks,
+)
+from dspectral.store.from_text.sources import check_unchanged, hash_fingerprints, split_files
 from dspectral.store.from_text.streams import open_decompressed
 from dspectral.store.from_text.text_input import build_blocks
 from dspectral.store.matrix import align_labels
@@ -53,14 +60,10 @@ def find_width(
 ) -> tuple[int, int]:
     """Return the numbers of columns and labels: requested ones, else those of the headers, else those of the text."""
     # Requested widths take precedence over headers, since files may be parts of a wider matrix.
-    check = partial(check_integer, at_least=1, at_most=MAX_COLUMNS)
-    checked_widths = [
-        width if width is None else check(name, width) for name, width in zip(WIDTHS, declared_width, strict=True)
-    ]
     widths = {(header.n_columns, header.n_labels) for header in headers}
-    if len(widths) > 1 and None in checked_widths:
+    if len(widths) > 1 and None in declared_width:
         raise ValueError(f"the headers have different columns and labels, {sorted(widths)}: set n_columns and n_labels")
-    if None in checked_widths and not widths:
+    if None in declared_width and not widths:
 
         def measure(file_range: FileRange) -> tuple[int, int]:
             """Return the numbers of columns and labels in a byte range."""
@@ -71,14 +74,14 @@ def find_width(
         widths = {(max(a for a, _ in measured), max(b for _, b in measured))}
     file_widths = max(widths, default=(0, 0))
     n_columns, n_labels = (
-        file_width if width is None else width for file_width, width in zip(file_widths, checked_widths, strict=True)
+        file_width if width is None else width for file_width, width in zip(file_widths, declared_width, strict=True)
     )
-    for name, width in zip(WIDTHS, (n_columns, n_labels), strict=True):
-        if not width and not headers:
+    for name, width, declared in zip(WIDTHS, (n_columns, n_labels), declared_width, strict=True):
+        if not width and declared is None and not headers:
             raise ValueError(
                 f"{name}=0 must be at least 1: {', '.join(file_range.url for file_range in ranges)} has no {name[2:-1]}"
             )
-        check(name, width)
+        check_integer(name, width, at_least=1, at_most=MAX_COLUMNS)
     return n_columns, n_labels
 
 

@@ -13,9 +13,8 @@ import fsspec
 from fsspec.utils import infer_compression
 
 from dspectral.parameters import check_integer
-from dspectral.paths import expand_path
+from dspectral.paths import expand_path, name_file_in_errors
 from dspectral.store.from_text.readers import iter_numbered_lines
-from dspectral.store.location import annotate_disk_full
 
 
 @contextmanager
@@ -26,7 +25,7 @@ def open_atomic(path: str | PathLike[str], mode: str, **options: Any) -> Iterato
     temporary = f"{url}.{uuid4().hex}.partial" if is_local else url
     try:
         with (
-            annotate_disk_full(url),
+            name_file_in_errors(url),
             fsspec.open(temporary, mode, **options, compression=infer_compression(url)) as file,
         ):
             yield file

@@ -354,22 +354,12 @@ def get_totals_path(generation: int) -> str:
 
 def exclude_blocks(blocks: Sequence[BlockInfo], without: Sequence[str], url: str) -> tuple[BlockInfo, ...]:
     """Return the blocks except those with the given names."""
-    if not without:
-        return tuple(blocks)
-    block_names = [block.name for block in blocks]
-    if not blocks:
-        raise ValueError(
-            f"without={without!r:.80} must be empty, because blocks of {url}, an AnnData file, have no names"
-        )
-    if isinstance(without, str) or not set(without) <= set(block_names):
-        raise ValueError(
-            f"without={without!r:.80} must be a list of block names of {url}, from {block_names[0]!r} to "
-            f"{block_names[-1]!r}"
-        )
+    names = [block.name for block in blocks]
     remaining = tuple(block for block in blocks if block.name not in without)
-    if not remaining:
+    if without and (isinstance(without, str) or not set(without) <= set(names) or not remaining):
+        available = f"from {names[0]!r} to {names[-1]!r}" if names else "which an AnnData file does not have"
         raise ValueError(
-            f"without={without!r:.60} has all {len(block_names)} blocks of {url}: remove at least one from it"
+            f"without={without!r:.80} must be a list of some, but not all, names of the blocks of {url}, {available}"
         )
     return remaining
 

@@ -2,12 +2,10 @@
 
 import asyncio
 import atexit
-import errno
 import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast
@@ -23,14 +21,10 @@ from zarr.storage import FsspecStore, LocalStore
 
 from dspectral.engine.around.checkpoints import UnknownContentError
 from dspectral.engine.around.retries import retry
-from dspectral.paths import join_inside, resolve_url
+from dspectral.paths import join_inside, name_file_in_errors, resolve_url
 
 METADATA = "zarr.json"
 """Name of the file with the metadata of a group or array."""
-DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Error numbers for a full disk, an exceeded quota and a file at its size limit."""
-DISK_FULL_ADVICE = ", free some and call it again"
-"""Suffix of the message of such an error."""
 ERRORS = ("strict", "replace")
 """Options for bytes that are not UTF-8."""
 _USER = re.compile(r"(?<=://)[^/@\s]+(?=@)")
@@ -215,25 +209,6 @@ def is_local(file_system: fsspec.AbstractFileSystem) -> bool:
     return "file" in ((file_system.protocol,) if isinstance(file_system.protocol, str) else file_system.protocol)
 
 
-@contextmanager
-def annotate_disk_full(path: str) -> Iterator[None]:
-    """Context in which a full-disk error gets the file name and advice.
-
-    >>> with annotate_disk_full("counts/zarr.json"):
-    ...     raise OSError(errno.ENOSPC, "No space left on device")
-    Traceback (most recent call last):
-    ...
-    OSError: [Errno 28] No space left on device, free some and call it again: 'counts/zarr.json'
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in DISK_FULL_ERRNOS or str(error.strerror).endswith(DISK_FULL_ADVICE):
-            raise
-        # If no inodes are left, the error already names the file.
-        raise OSError(error.errno, f"{error.strerror}{DISK_FULL_ADVICE}", error.filename or path) from error
-
-
 def redact_urls(value: object) -> Any:
     """Return a value whose URLs are redacted: no user, password, key, token or signature.
 
@@ -271,7 +246,7 @@ def _uses_pickle_codec(metadata: object) -> bool:
 
 def _replace(file: Path, content: bytes, *, exclusive: bool = False) -> None:
     temporary = file.with_name(f"{file.name}.{uuid4().hex}.partial")
-    with annotate_disk_full(str(file)):
+    with name_file_in_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
             # Flush to disk before the rename: after a power cut no completion marker may refer to a missing chunk.

@@ -16,7 +16,8 @@ import fsspec
 from filelock import FileLock, Timeout
 
 from dspectral.engine.around.retries import retry
-from dspectral.store.location import Location, StoreError, annotate_disk_full, is_local
+from dspectral.paths import name_file_in_errors
+from dspectral.store.location import Location, StoreError, is_local
 
 LOCK_FILE, HOLDER_FILE = "writer.lock", "writer.json"
 """Files in a locked store: the file lock, and a description of its holder."""
@@ -51,12 +52,12 @@ def hold_write_lock(location: Location, *, wait: float = 0.0) -> Iterator[None]:
         return
     lock = FileLock(Path(holder).with_name(LOCK_FILE))
     try:
-        with annotate_disk_full(holder):
+        with name_file_in_errors(holder):
             lock.acquire(timeout=wait, poll_interval=POLL_SECONDS)
     except Timeout:
         raise _make_locked_error(location, file_system, holder) from None
     try:
-        with annotate_disk_full(holder):
+        with name_file_in_errors(holder):
             Path(holder).unlink(missing_ok=True)  # writing to a pipe would block
             Path(holder).write_bytes(content)
         yield
@@ -71,10 +72,9 @@ def hold_write_lock(location: Location, *, wait: float = 0.0) -> Iterator[None]:
 
 def unlock(location: Location) -> None:
     """Remove the lock object of a writer from a bucket."""
-    file_system, root = fsspec.url_to_fs(location.url, **dict(location.options))
+    file_system, path = location.path(HOLDER_FILE)
     try:
         if not is_local(file_system):
-            path = f"{root.rstrip('/')}/{HOLDER_FILE}"
             retry(file_system.rm_file, path, description=f"removing {HOLDER_FILE} of {location.url}")
     except FileNotFoundError:
         return

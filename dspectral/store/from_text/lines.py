@@ -201,6 +201,43 @@ class ReadOptions(NamedTuple):
 DEFAULTS = ReadOptions()
 
 
+class FileRange(NamedTuple):
+    """A byte range of a file, or several small files, read by one task.
+
+    `start, stop`: first bytes of its lines are in ``start <= byte < stop``; row groups of Parquet files. `column,
+    n_columns, text_column`: column to read, their number, and the text column if it differs. `n_bytes`: stored size.
+    `also`: further whole files. `fingerprints`: fingerprint of each file at planning time.
+    """
+
+    url: str
+    format: str
+    compression: str | None
+    unit: str
+    field: str | None
+    start: int = 0
+    stop: int = -1
+    column: int = 0
+    n_columns: int = 0
+    n_bytes: int | None = None
+    also: tuple[str, ...] = ()
+    encoding: str | None = None
+    delimiter: str = ","
+    fingerprints: tuple[str, ...] = ()
+    text_column: int | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Return the range as JSON values, without fingerprints."""
+        return {key: value for key, value in self._asdict().items() if key not in ("fingerprints", "text_column")}
+
+    def describe_line(self, number: int) -> str:
+        """Return the position of a line, from 1 in the range, for messages."""
+        return f"{self.url}, line {number}" + (f" after byte {self.start}" if self.start else "")
+
+    def files(self) -> list[Self]:
+        """Return one range per file."""
+        return [self._replace(url=url, also=(), fingerprints=()) for url in (self.url, *self.also)]
+
+
 class LineChunk(NamedTuple):
     """Whole lines of a file with their line ends, and their first byte and first line (from 1)."""
 

@@ -14,6 +14,7 @@ from dspectral.store.from_text.lines import (
     DEFAULT_SIZE_LIMIT,
     DEFAULTS,
     LINE_CHUNK_BYTES,
+    FileRange,
     LineChunk,
     ReadOptions,
     decode_to_utf8,
@@ -24,7 +25,7 @@ from dspectral.store.from_text.lines import (
 )
 from dspectral.store.from_text.parquet import iter_parquet_records, read_row_group
 from dspectral.store.from_text.records import iter_table_rows, parse_json, parse_json_lines, parse_table
-from dspectral.store.from_text.sources import TABLES, FileRange, get_format, split_files
+from dspectral.store.from_text.sources import TABLES, get_format, split_files
 from dspectral.store.from_text.streams import is_wide, open_as_utf8, open_decompressed
 from dspectral.types import Documents
 

@@ -6,13 +6,17 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dspectral.store.from_text.lines import LINE_CHUNK_BYTES, MISSING, DocumentSizeLimit, LineChunk, ReadOptions
+from dspectral.store.from_text.lines import (
+    LINE_CHUNK_BYTES,
+    MISSING,
+    DocumentSizeLimit,
+    FileRange,
+    LineChunk,
+    ReadOptions,
+)
 from dspectral.types import Documents, is_missing
-
-if TYPE_CHECKING:
-    from dspectral.store.from_text.sources import FileRange
 
 _SHOWN = 60
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -87,7 +91,7 @@ def _encode_text(text: str, errors: str) -> bytes:
 
 
 def iter_table_rows(
-    chunks: Iterable[LineChunk], file_range: "FileRange", size_limit: DocumentSizeLimit
+    chunks: Iterable[LineChunk], file_range: FileRange, size_limit: DocumentSizeLimit
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield each record of a CSV (RFC 4180) or TSV file that is not blank, with its line; first the header."""
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))  # the default is 128 KiB
@@ -122,7 +126,7 @@ def iter_table_rows(
         raise ValueError(f"{file_range.describe_line(number)}: {fault}") from error
 
 
-def parse_table(chunks: Iterable[LineChunk], file_range: "FileRange", read_options: ReadOptions) -> Iterator[Documents]:
+def parse_table(chunks: Iterable[LineChunk], file_range: FileRange, read_options: ReadOptions) -> Iterator[Documents]:
     """Yield a column of a CSV or TSV file in groups of records; an empty cell of its text column is a missing text."""
     # `texts` are the documents since the last yield, `lines` their line numbers, `n_bytes` about their size.
     n_bytes, size_limit, column = 0, read_options.size_limit, file_range.column

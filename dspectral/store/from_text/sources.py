@@ -12,7 +12,7 @@ from hashlib import sha256
 from itertools import chain, groupby, pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any
 from uuid import uuid4
 
 import fsspec
@@ -26,6 +26,7 @@ from dspectral.store.from_text.lines import (
     LINE_CHUNK_BYTES,
     RECORD_BYTES,
     DocumentSizeLimit,
+    FileRange,
     ReadOptions,
     decode_to_utf8,
     read_line_chunks,
@@ -137,17 +138,13 @@ def _select_in_folder(
         name for name in names if has_records and re.search(r"\.json(\.\w+)?$", name, re.IGNORECASE)
     ]:
         return {name: files[name] for name in selected_names}
-    example_names = [name.rsplit("/", 1)[-1] for name in names[:_SHOWN]]
-    if len(names) > _SHOWN:
-        example_names.append(f"{len(names) - _SHOWN} more files")
-    if n_folders := sum(info["type"] == "directory" for info in infos.values()):
-        example_names.append(f"{n_folders} folder(s)")
-    inside = f"it holds {', '.join(example_names)}" if example_names else "it is empty"
+    inside = ", ".join(name.rsplit("/", 1)[-1] for name in [*infos][:_SHOWN])
     kind = "a file of records (.jsonl, .csv, .tsv, .parquet)" if has_records else "a file that ends in .txt or .log"
     folder = source.rstrip("/")
     raise FileNotFoundError(
-        f"no file in the folder {source} is {kind}: {inside}; use field= for records, unit='line' with the pattern "
-        f"{folder}/* for any text, format= for files of one format, or {folder}/**/*.txt for files in its folders"
+        f"no file in the folder {source} is {kind}, but it has {inside or 'none'}; use field= for records, unit='line' "
+        f"with the pattern {folder}/* for any text, format= for files of one format, or {folder}/**/*.txt for files "
+        "in its folders"
     )
 
 
@@ -164,43 +161,6 @@ def get_total_bytes(ranges: Sequence[object]) -> int | None:
     sizes = [getattr(file_range, "n_bytes", None) for file_range in ranges]
     known_sizes = [size for size in sizes if size is not None]
     return sum(known_sizes) if len(known_sizes) == len(sizes) else None
-
-
-class FileRange(NamedTuple):
-    """A byte range of a file, or several small files, read by one task.
-
-    `start, stop`: first bytes of its lines are in ``start <= byte < stop``; row groups of Parquet files. `column,
-    n_columns, text_column`: column to read, their number, and the text column if it differs. `n_bytes`: stored size.
-    `also`: further whole files. `fingerprints`: fingerprint of each file at planning time.
-    """
-
-    url: str
-    format: str
-    compression: str | None
-    unit: str
-    field: str | None
-    start: int = 0
-    stop: int = -1
-    column: int = 0
-    n_columns: int = 0
-    n_bytes: int | None = None
-    also: tuple[str, ...] = ()
-    encoding: str | None = None
-    delimiter: str = ","
-    fingerprints: tuple[str, ...] = ()
-    text_column: int | None = None
-
-    def describe(self) -> dict[str, Any]:
-        """Return the range as JSON values, without fingerprints."""
-        return {key: value for key, value in self._asdict().items() if key not in ("fingerprints", "text_column")}
-
-    def describe_line(self, number: int) -> str:
-        """Return the position of a line, from 1 in the range, for messages."""
-        return f"{self.url}, line {number}" + (f" after byte {self.start}" if self.start else "")
-
-    def files(self) -> list[Self]:
-        """Return one range per file."""
-        return [self._replace(url=url, also=(), fingerprints=()) for url in (self.url, *self.also)]
 
 
 def get_fingerprints(ranges: Sequence[FileRange]) -> dict[str, str]:

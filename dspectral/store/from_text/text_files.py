@@ -18,12 +18,13 @@ from dspectral.store.from_text.lines import (
     BLOCK_BYTES,
     MAX_DOCUMENT_BYTES,
     DocumentSizeLimit,
+    FileRange,
     ReadCounts,
     ReadOptions,
     warn_long_documents,
 )
 from dspectral.store.from_text.readers import read_file_range
-from dspectral.store.from_text.sources import FileRange, split_files
+from dspectral.store.from_text.sources import split_files
 from dspectral.store.location import redact_urls
 from dspectral.store.rows import dask_array_from_blocks
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents

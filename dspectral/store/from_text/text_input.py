@@ -15,6 +15,7 @@ from dspectral.store.blocks import BlockInfo
 from dspectral.store.corpus import SentenceBlock
 from dspectral.store.from_text.lines import (
     DocumentSizeLimit,
+    FileRange,
     ReadCounts,
     ReadOptions,
     split_documents,
@@ -22,7 +23,6 @@ from dspectral.store.from_text.lines import (
 )
 from dspectral.store.from_text.readers import read_file_range
 from dspectral.store.from_text.sources import (
-    FileRange,
     check_unchanged,
     get_total_bytes,
     hash_fingerprints,
