@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import dask.array as da
     from typing_extensions import TypeIs
 
-__all__ = ["CSRRows", "Documents", "FloatArray", "Rows", "Sentences", "is_sparse"]
+__all__ = ["CSRRows", "Documents", "FloatArray", "LabeledSentences", "Rows", "Sentences", "is_sparse"]
 
 ARRAYS = "__array__", "__array_interface__", "__array_struct__"
 """Attributes of NumPy's array interfaces."""

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import dspectral
-from dspectral.datasets import low_rank_counts, refinement_sequences, sample_labeled_documents
+from dspectral.datasets import low_rank_counts, sample_labeled_documents
+from workflows._parts.drawn_sequences import refinement_sequences
 
 PAGE = Path(__file__).parent.parent / "docs" / "how_it_works.md"
 SENTENCES = [["the", "cat", "sat"], ["a", "dog", "sat"], ["the", "dog", "ran"], ["a", "cat", "ran"]] * 10

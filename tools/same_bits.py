@@ -161,13 +161,14 @@ def public(name: str) -> Any:
 
 
 def dataset(name: str) -> Callable[..., Any]:
-    """Return a generator of data, whichever module of ``datasets`` holds it."""
+    """Return a generator of data, whichever module of ``datasets`` or of the programs holds it."""
     package = import_module("dspectral.datasets")
     places = [
         package,
         *(import_module(f"{package.__name__}.{one.name}") for one in iter_modules(package.__path__)),
     ]
-    return next(getattr(place, name) for place in places if callable(getattr(place, name, None)))  # type: ignore[no-any-return]
+    known = (getattr(place, name) for place in places if callable(getattr(place, name, None)))
+    return next(known, None) or getattr(import_module("workflows._parts.drawn_sequences"), name)  # type: ignore[no-any-return]
 
 
 def made(estimator: Any, **parameters: Any) -> tuple[Any, dict[str, Any], list[Any]]:
@@ -660,7 +661,6 @@ def generators(_: Path) -> Iterator[Case]:
     drawn = {
         "anchor_sentences": dataset("anchor_sentences")(200, block_sentences=70, seed=3),
         "brown_model_sentences": dataset("brown_model_sentences")(60, seed=3),
-        "gaussian_rows": dataset("gaussian_rows")(70, 5, block_rows=30, seed=2),
         "low_rank_counts": dataset("low_rank_counts")(70, 40, 3, exponent=0.8, block_rows=30, seed=2),
         "labeled_counts": dataset("labeled_counts")(70, 40, 8, 3, block_rows=30, seed=2),
         "refinement_sequences": dataset("refinement_sequences")(90, block_sequences=40, seed=2),

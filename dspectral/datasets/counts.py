@@ -1,5 +1,6 @@
 """Generate text-like count matrices: a few topics per row and a Zipf background."""
 
+from collections.abc import Callable
 from functools import partial
 
 import dask.array as da
@@ -7,12 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.datasets.random_blocks import random_rows
-from dspectral.parameters import RandomState, check_integer, check_real
-from dspectral.types import CSRRows
+from dspectral.parameters import RandomState, check_integer, check_real, resolve_seed
+from dspectral.types import CSRRows, Int64s
 
-META: CSRRows = sparse.csr_array(np.empty((0, 0), dtype=np.float32))
-"""An empty block of the generated counts."""
 TOPICS_PER_ROW = 3
 """Number of topics per row."""
 
@@ -62,9 +60,7 @@ def low_rank_counts(
     ((4, 1), dtype('float32'), (250, 500))
     """
     check_integer("n_components", n_components, at_least=1, at_most=n_columns)
-    check_real("noise", noise, at_least=0, at_most=1)
-    check_real("exponent", exponent, at_least=0)
-    check_real("row_length", row_length, at_least=1)
+    check_law(noise=noise, row_length=row_length, exponent=exponent)
     draw = partial(
         _draw_counts,
         n_columns=n_columns,
@@ -73,7 +69,15 @@ def low_rank_counts(
         noise=noise,
         exponent=exponent,
     )
-    return random_rows(draw, (n_rows, n_columns), block_rows, seed, meta=META, name="low-rank-counts")
+    return random_counts(draw, (n_rows, n_columns), block_rows, seed, name="low-rank-counts")
+
+
+def check_law(*, noise: float, exponent: float = 1.0, **lengths: float) -> None:
+    """Raise a ValueError for a parameter of a distribution that is out of range."""
+    check_real("noise", noise, at_least=0, at_most=1)
+    check_real("exponent", exponent, at_least=0)
+    for name, value in lengths.items():
+        check_real(name, value, at_least=1)
 
 
 def _draw_counts(
@@ -89,50 +93,90 @@ def _draw_counts(
     # All random numbers are drawn as arrays in a fixed order. Cost: O(words) numbers, and the sort of the cells.
     lengths = 1 + generator.poisson(row_length - 1, size=n_rows)
     rows = np.repeat(np.arange(n_rows), lengths)
-    topics = _draw_topics(generator, rows, n_rows, n_components)
-    # The word at rank r of topic j is column j + k r, so no table of topics is needed.
+    topics = draw_topics(generator, (n_rows, TOPICS_PER_ROW), n_components)
+    weights = generator.exponential(size=topics.shape)  # scaled to sum 1: uniform on the simplex
+    bounds = np.cumsum(weights, axis=1) / weights.sum(axis=1, keepdims=True)
+    choice = (generator.random(len(rows))[:, None] >= bounds[rows, :-1]).sum(axis=1)
+    return count_words(generator, rows, topics[rows, choice], n_components, (n_rows, n_columns), noise, exponent)
+
+
+def random_counts(
+    draw: Callable[[np.random.Generator, int], CSRRows],
+    shape: tuple[int, int],
+    block_rows: int,
+    seed: RandomState,
+    *,
+    name: str,
+) -> da.Array:
+    """Return a Dask array of a shape (n_rows, n_columns) whose row blocks are drawn by a function."""
+    (n_rows, n_columns), seed = shape, resolve_seed(seed, "seed")
+    for parameter, value in (("n_rows", n_rows), ("n_columns", n_columns), ("block_rows", block_rows)):
+        check_integer(parameter, value, at_least=1)
+    return da.map_blocks(
+        partial(_draw_block, draw=draw, n_rows=n_rows, block_rows=block_rows, seed=seed),
+        chunks=((*[block_rows] * ((n_rows - 1) // block_rows), (n_rows - 1) % block_rows + 1), (n_columns,)),
+        dtype=np.float32,
+        meta=sparse.csr_array((0, 0), dtype=np.float32),
+        token=name,
+    )
+
+
+def _draw_block(
+    *,
+    draw: Callable[[np.random.Generator, int], CSRRows],
+    n_rows: int,
+    block_rows: int,
+    seed: int,
+    block_id: tuple[int, int],
+) -> CSRRows:
+    block = block_id[0]
+    return draw(block_generator(seed, block), min(block_rows, n_rows - block * block_rows))
+
+
+def block_generator(seed: int, block: int) -> np.random.Generator:
+    """Return the random generator of one block: counter-based (Salmon et al. 2011), with independent streams.
+
+    >>> block_generator(0, 3).integers(100, size=3) == block_generator(0, 3).integers(100, size=3)
+    array([ True,  True,  True])
+    """
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(block,))))
+
+
+def draw_topics(generator: np.random.Generator, size: int | tuple[int, int], n_topics: int) -> Int64s:
+    """Draw topics, where topic j has a probability proportional to ``1 / sqrt(j + 1)``."""
+    # Inverse transform sampling uses the same number of draws for any parameters.
+    weights = 1.0 / np.sqrt(np.arange(1.0, n_topics + 1))
+    bounds = np.cumsum(weights / weights.sum())[:-1]
+    return np.searchsorted(bounds, generator.random(size), side="right")
+
+
+def count_words(
+    generator: np.random.Generator,
+    rows: Int64s,
+    topics: Int64s,
+    n_topics: int,
+    shape: tuple[int, int],
+    noise: float,
+    exponent: float,
+) -> CSRRows:
+    """Draw a column for each word, given its row and topic, and return the counts as CSR with sorted columns."""
+    n_rows, n_columns = shape
+    # The word at rank r of topic j is column j + n_topics r, so no table of topics is needed; noise has ranks over all.
     topical = generator.random(len(rows)) >= noise
     uniform = generator.random(len(rows))
     columns = np.empty(len(rows), dtype=np.int64)
-    depth = n_columns // n_components
-    columns[topical] = topics[topical] + n_components * draw_zipf_ranks(uniform[topical], depth, exponent)
+    ranks = draw_zipf_ranks(uniform[topical], n_columns // n_topics, exponent)
+    columns[topical] = topics[topical] + n_topics * ranks
     columns[~topical] = draw_zipf_ranks(uniform[~topical], n_columns, exponent)
-    return count_cells(rows, columns, (n_rows, n_columns))
+    # Cells as integers, row * n_columns + column, are sorted in CSR order.
+    cells, counts = np.unique(rows * n_columns + columns, return_counts=True)
+    indptr = np.searchsorted(cells, n_columns * np.arange(n_rows + 1)).astype(np.int32)
+    indices = (cells % n_columns).astype(np.int32)
+    return sparse.csr_array((counts.astype(np.float32), indices, indptr), shape=shape)
 
 
-def _draw_topics(
-    generator: np.random.Generator, rows: NDArray[np.int64], n_rows: int, n_components: int
-) -> NDArray[np.int64]:
-    """Draw the topics and mixture weights of every row, then a topic for every word."""
-    # Inverse transform sampling uses the same number of draws for any parameters.
-    bounds = np.cumsum(topic_popularity(n_components))[:-1]
-    topics = np.searchsorted(bounds, generator.random((n_rows, TOPICS_PER_ROW)), side="right")
-    weights = generator.exponential(size=(n_rows, TOPICS_PER_ROW))  # scaled to sum 1: uniform on the simplex
-    shares = np.cumsum(weights, axis=1) / weights.sum(axis=1, keepdims=True)
-    uniform = generator.random(len(rows))
-    choice = np.zeros(len(rows), dtype=np.int64)
-    for i in range(TOPICS_PER_ROW - 1):
-        choice += uniform >= shares[rows, i]
-    return topics[rows, choice]
-
-
-def topic_popularity(n_components: int) -> NDArray[np.float64]:
-    """Return the probability of each topic j, proportional to ``1 / sqrt(j + 1)``."""
-    weights: NDArray[np.float64] = 1.0 / np.sqrt(np.arange(1.0, n_components + 1))
-    weights /= weights.sum()
-    return weights
-
-
-def _zipf(n: int, exponent: float) -> NDArray[np.float64]:
-    """Return the probabilities of ranks 0 to n - 1: the density ``x**-exponent`` integrated over unit intervals."""
-    edges = np.arange(1.0, n + 2)
-    cumulated = np.log(edges) if exponent == 1 else (edges ** (1 - exponent) - 1) / (1 - exponent)
-    probabilities: NDArray[np.float64] = np.diff(cumulated) / cumulated[-1]
-    return probabilities
-
-
-def draw_zipf_ranks(uniform: NDArray[np.float64], n: int, exponent: float) -> NDArray[np.int64]:
-    """Return ranks distributed as :func:`_zipf` for uniform numbers, by inverse transform sampling."""
+def draw_zipf_ranks(uniform: NDArray[np.float64], n: int, exponent: float) -> Int64s:
+    """Return ranks 0 to n - 1 for uniform numbers: the density ``x**-exponent`` integrated over unit intervals."""
     # The inverse distribution function of the density x^-exponent on [1, n + 1] has a closed form.
     if exponent == 1:
         edge: NDArray[np.float64] = np.exp(uniform * np.log(n + 1.0))
@@ -140,18 +184,3 @@ def draw_zipf_ranks(uniform: NDArray[np.float64], n: int, exponent: float) -> ND
         power = 1.0 - exponent
         edge = (1.0 + uniform * ((n + 1.0) ** power - 1.0)) ** (1.0 / power)
     return np.minimum(edge.astype(np.int64) - 1, n - 1)  # rounding may reach the last edge
-
-
-def count_cells(rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]) -> CSRRows:
-    """Return the number of draws of each cell, as CSR with sorted columns."""
-    n_rows, n_columns = shape
-    # Sorting the cells as integers, row * n_columns + column, puts them in CSR order with duplicates adjacent.
-    cells = rows * n_columns + columns
-    cells.sort()
-    first = np.flatnonzero(np.concatenate([[True], cells[1:] != cells[:-1]]))
-    counts = np.diff(first, append=len(cells)).astype(np.float32)
-    cells = cells[first]
-    in_rows = cells // n_columns
-    indices = (cells - in_rows * n_columns).astype(np.int32)
-    indptr = np.searchsorted(in_rows, np.arange(n_rows + 1)).astype(np.int32)
-    return sparse.csr_array((counts, indices, indptr), shape=shape)

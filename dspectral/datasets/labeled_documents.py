@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.datasets.counts import META, count_cells, draw_zipf_ranks, topic_popularity
-from dspectral.datasets.random_blocks import block_generator, random_rows
+from dspectral.datasets.counts import block_generator, check_law, count_words, draw_topics, random_counts
 from dspectral.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.types import CSRRows
 
@@ -187,14 +186,12 @@ def labeled_counts(
     ((4, 1), (1000, 60), 1.0)
     """
     check_integer("n_states", n_states, at_least=1, at_most=min(n_columns, n_labels))
-    check_real("noise", noise, at_least=0, at_most=1)
-    check_real("row_length", row_length, at_least=1)
-    check_real("labels_each", labels_each, at_least=1)
-    arrays, seed = [], resolve_seed(seed, "seed")  # once, since words and labels share their states
+    check_law(noise=noise, row_length=row_length, labels_each=labels_each)
+    seed = resolve_seed(seed, "seed")  # once, since words and labels share their states
+    arrays = []
     for name, width, mean in (("words", n_columns, row_length), ("labels", n_labels, labels_each)):
         draw = partial(_draw, width=width, n_states=n_states, mean=mean, noise=noise, present=name == "labels")
-        shape, key = (n_rows, width), f"labelled-{name}"
-        arrays.append(random_rows(draw, shape, block_rows, seed, meta=META, name=key))
+        arrays.append(random_counts(draw, (n_rows, width), block_rows, seed, name=f"labelled-{name}"))
     return arrays[0], arrays[1]
 
 
@@ -209,21 +206,12 @@ def _draw(
     present: bool,
 ) -> CSRRows:
     # Words and labels both draw the states first, with one seed, so they have the same states.
-    states = np.searchsorted(np.cumsum(topic_popularity(n_states))[:-1], generator.random(n_rows), side="right")
+    states = draw_topics(generator, n_rows, n_states)
     if present:
         # After the states, labels continue with an independent random stream.
         generator = np.random.Generator(cast("np.random.Philox", generator.bit_generator).jumped())
-    lengths = 1 + generator.poisson(mean - 1, size=n_rows)
-    rows = np.repeat(np.arange(n_rows), lengths)
-    from_state = generator.random(len(rows)) >= noise
-    uniform = generator.random(len(rows))
-    columns = np.empty(len(rows), dtype=np.int64)
-    # Rank r of state j is column j + n_states r, as in low_rank_counts; noise has ranks over all columns.
-    columns[from_state] = states[rows[from_state]] + n_states * draw_zipf_ranks(
-        uniform[from_state], width // n_states, 1.0
-    )
-    columns[~from_state] = draw_zipf_ranks(uniform[~from_state], width, 1.0)
-    counts = count_cells(rows, columns, (n_rows, width))
+    rows = np.repeat(np.arange(n_rows), 1 + generator.poisson(mean - 1, size=n_rows))
+    counts = count_words(generator, rows, states[rows], n_states, (n_rows, width), noise, 1.0)
     if present:
         counts.data[:] = 1
     return counts

@@ -1,9 +1,9 @@
 import pytest
 
 from dspectral import load
-from dspectral.datasets import brown_model_sentences
 from dspectral.io import read_brown_paths
 from tests.workflows.programs import report_of
+from workflows._parts.drawn_sequences import brown_model_sentences
 
 
 @pytest.fixture

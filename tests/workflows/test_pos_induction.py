@@ -1,9 +1,9 @@
 import pytest
 
 from dspectral import load
-from dspectral.datasets import brown_model_sentences
 from tests.workflows.programs import report_of, words
 from workflows import pos_induction
+from workflows._parts.drawn_sequences import brown_model_sentences
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@ import pytest
 import soundfile
 
 from dspectral import load
-from dspectral.datasets import refinement_sequences
 from tests.methods.hmm.test_refinement import lists
 from tests.workflows.programs import report_of, values_of, words
 from workflows import sequence_labelling
+from workflows._parts.drawn_sequences import refinement_sequences
 
 
 def write_table(path, sequences):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from dspectral import AnchorHMM
-from dspectral.datasets.hidden_markov import brown_model_sentences
 from dspectral.methods.brown.clustering import SpectralBrownClustering
+from workflows._parts.drawn_sequences import brown_model_sentences
 
 TOY = [["a", "red", "cat"], ["a", "blue", "cat"], ["one", "red", "dog"], ["one", "blue", "dog"]] * 5
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from dspectral import AnchorHMM, AnchorRecipe
-from dspectral.datasets import anchor_sentences
 from dspectral.engine import Blocks
 from dspectral.methods.hmm.anchor import estimator, points
+from workflows._parts.drawn_sequences import anchor_sentences
 
 PLAIN = AnchorRecipe(count_transform="none")
 SENTENCES = [

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dspectral.datasets.hidden_markov import draw_anchor_model
 from dspectral.methods.brown.pair_counts import AdjacentCounts
 from dspectral.methods.hmm.anchor.points import (
     AnchorRecipe,
@@ -20,6 +19,8 @@ from dspectral.methods.hmm.anchor.search import (
     find_anchors,
     project_to_simplex,
 )
+from dspectral.methods.hmm.chain import HiddenMarkov
+from workflows._parts.drawn_sequences import draw_anchor_model
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -56,7 +57,7 @@ def expectations(model):
 
 @pytest.mark.parametrize(("seed", "n_states"), [(0, 2), (1, 3), (2, 5)])
 def test_population_moments_give_the_model_back_but_for_rounding(seed, n_states):
-    model = draw_anchor_model(n_states, 30, 8.0, 0.2, seed)
+    model = HiddenMarkov.from_arrays(*draw_anchor_model(n_states, 30, 8.0, 0.2, seed))
     first, pairs, counts = expectations(model)
     rows = np.concatenate([pairs.T, pairs, first[:, None]], axis=1)[1:] / counts[1:, None]
     anchors = find_anchors(rows, np.arange(30), n_states)

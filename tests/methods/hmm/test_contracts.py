@@ -6,8 +6,8 @@ from sklearn.exceptions import NotFittedError
 
 import dspectral
 from dspectral import EMHMM, AnchorHMM, AnchorRecipe, RefinementHMM, RefinementRecipe
-from dspectral.datasets import anchor_sentences, refinement_sequences
 from dspectral.methods.hmm.inference import log_likelihoods, viterbi
+from workflows._parts.drawn_sequences import anchor_sentences, refinement_sequences
 
 WORDS = [["the", "cat", "sees", "a", "dog"], ["a", "cat", "likes", "the", "bird"], ["a", "dog"]] * 6
 TAGS = [["D", "N", "V", "D", "N"], ["D", "N", "V", "D", "N"], ["D", "N"]] * 6

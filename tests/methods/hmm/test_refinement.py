@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from dspectral import RefinementHMM, RefinementRecipe, VectorQuantizer
-from dspectral.datasets import refinement_sequences
 from dspectral.methods.hmm.inference import compute_posteriors
 from dspectral.types import Sentences
+from workflows._parts.drawn_sequences import refinement_sequences
 
 BY_OPERATORS = RefinementRecipe(decoding="operators")
 

@@ -17,6 +17,7 @@ import numpy as np
 
 import dspectral
 
+from ..._parts.drawn_sequences import brown_model_sentences
 from .racing import Contender, Found, Race, Settings
 
 
@@ -171,9 +172,7 @@ VOCABULARY = Race(
 
 def make_sentences(folder: Path, s: Settings) -> str:
     """Write sentences, each a line."""
-    sample = dspectral.datasets.brown_model_sentences(
-        s["sentences"], n_classes=s["classes"], n_words=s["words"], seed=s["seed"]
-    )
+    sample = brown_model_sentences(s["sentences"], n_classes=s["classes"], n_words=s["words"], seed=s["seed"])
     lines = [" ".join(sentence) for sentence in sample.sentences]
     (folder / "sentences.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     tokens = sum(map(len, sample.sentences))
