@@ -53,7 +53,6 @@ from .plotting.document_map import plot_documents as plot_documents
 from .plotting.spectra import plot_certificate as plot_certificate
 from .plotting.spectra import plot_spectrum as plot_spectrum
 from .plotting.trees import plot_brown_tree as plot_brown_tree
-from .plotting.trees import plot_merge_tree as plot_merge_tree
 from .plotting.word_map import plot_words as plot_words
 from .preprocessing.hashing import NgramHashing as NgramHashing
 from .preprocessing.weighting import TfidfWeighting as TfidfWeighting

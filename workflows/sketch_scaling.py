@@ -40,9 +40,13 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+from matplotlib import colormaps
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from dspectral import open_store, plot_merge_tree
+from dspectral import open_store
 from dspectral.decomposition import FrequentDirections, GramProduct, Moments
 from dspectral.engine import summarize
 from dspectral.linalg import blas_in_one_thread
@@ -212,13 +216,46 @@ def plot_tree(run: form.Run, rows: NDArray[np.float64]) -> None:
     for level, value in enumerate(certificates):
         fields = {"metric": "certificate_share", "batches": most, "level": level}
         run.detail(data=gaussian(arguments), method=arguments.shrink, value=value, **fields)
-    axes = plot_merge_tree(most, fan_in=fan_in, certificates=certificates)
     run.plot(
         "merge_tree",
-        axes.figure,
+        plot_merge_tree(most, fan_in, certificates),
         f"How the sketches of {most} batches are merged; beside each level is its largest certificate, as a share of "
         "the energy of the rows beneath.",
     )
+
+
+def plot_merge_tree(n_blocks: int, fan_in: int, certificates: list[float]) -> Figure:
+    """Draw how the summaries of blocks are merged, level by level, with the certificate of each level at the right."""
+    positions = [np.arange(1.0, n_blocks + 1)]
+    # Each summary is centered above those that it merges; the last group of a level may be smaller.
+    while len(below := positions[-1]) > 1:
+        first = np.arange(0, len(below), fan_in)
+        last = np.minimum(first + fan_in, len(below)) - 1
+        positions.append((below[first] + below[last]) / 2)
+    n_levels = len(positions)
+    figure = Figure(figsize=(6.4, min(1.2 + 0.42 * n_levels, 5.5)), layout="constrained")
+    axes = figure.add_subplot()
+    shades = colormaps["viridis"](np.linspace(0.05, 0.85, n_levels))
+    for level, (x, shade) in enumerate(zip(positions, shades, strict=True)):
+        if level:
+            below = positions[level - 1]
+            lines = [[(child, level - 1.0), (x[i // fan_in], float(level))] for i, child in enumerate(below)]
+            width = float(np.clip(90 / len(lines), 0.1, 1.5))
+            axes.add_collection(LineCollection(lines, colors=[shade], linewidths=width))
+        size = float(np.clip(900 / len(x), 3, 50))
+        axes.scatter(x, np.full(len(x), level), s=size, color=[shade], zorder=3, linewidths=0)
+    names = [f"{n_blocks:,} block{'s' if n_blocks > 1 else ''}"]
+    names += [f"level {level}: {len(x):,}" for level, x in enumerate(positions) if level]
+    axes.set(yticks=range(n_levels), yticklabels=names, ylim=(-0.5, n_levels - 0.5), xlabel="block")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    right = axes.twinx()
+    right.set(yticks=range(len(certificates)), yticklabels=[f"{100 * share:.2g} %" for share in certificates])
+    right.set(ylim=axes.get_ylim(), ylabel="certificate, share of the energy")
+    for shown in (axes, right):
+        shown.tick_params(axis="y", length=0)
+        shown.spines[["top", "right", "left"]].set_visible(False)
+    return figure
 
 
 def certificates_of_levels(

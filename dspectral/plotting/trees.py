@@ -1,17 +1,12 @@
-"""Plots of the tree of a Brown clustering, and of the tree by which summaries of blocks are merged."""
+"""Plot of the tree of a Brown clustering."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import dendrogram
 
-from dspectral.configuration import get_fan_in
 from dspectral.plotting.style import BLUE, get_axes
 from dspectral.types import Int32s, IntArray
 
@@ -109,88 +104,3 @@ def _font_size(ax: Axes, n_lines: int) -> float:
         return 9.0
     points = ax.get_window_extent().height * 72 / figure.dpi
     return float(np.clip(9.0 * points / (n_lines * _LINE_HEIGHT), 3.0, 9.0))
-
-
-def plot_merge_tree(
-    blocks: Any,
-    ax: Axes | None = None,
-    *,
-    fan_in: int | None = None,
-    certificates: Sequence[float] | None = None,
-) -> Axes:
-    """Plot how the summaries of blocks are merged, level by level, into one.
-
-    Parameters
-    ----------
-    blocks : int, store or corpus
-        Number of blocks, or an object with ``n_blocks``.
-    ax : Axes, default=None
-        Axes to draw on; by default those of a new figure.
-    fan_in : int, default=None
-        Number of summaries that one merge reads; by default ``dspectral.fan-in`` of Dask's configuration.
-    certificates : sequence of float, default=None
-        Largest certificate of each level as a share of the energy, first that of the summaries of blocks.
-
-    Returns
-    -------
-    Axes
-        Axes with the blocks at the bottom; labels count the summaries of each level.
-
-    Raises
-    ------
-    ValueError
-        If there is no block, or there are more certificates than levels.
-
-    Examples
-    --------
-    >>> ax = plot_merge_tree(5, fan_in=2)
-    >>> [label.get_text() for label in ax.get_yticklabels()]
-    ['5 blocks', 'level 1: 3', 'level 2: 2', 'level 3: 1']
-    """
-    n_blocks = blocks if isinstance(blocks, int) else blocks.n_blocks
-    fan_in = get_fan_in() if fan_in is None else fan_in
-    if n_blocks < 1 or fan_in < 2:
-        raise ValueError(f"blocks={n_blocks} must be at least 1, and fan_in={fan_in} at least 2")
-    positions = _compute_positions(n_blocks, fan_in)
-    shares = [] if certificates is None else list(certificates)
-    n_levels = len(positions)
-    if len(shares) > n_levels:
-        raise ValueError(
-            f"certificates holds {len(shares)} values, but must hold at most one for each of {n_levels} levels"
-        )
-    ax = get_axes(ax, height=min(1.2 + 0.42 * n_levels, 5.5))
-    shades = colormaps["viridis"](np.linspace(0.05, 0.85, n_levels))
-    for level, (x, shade) in enumerate(zip(positions, shades, strict=True)):
-        if level:
-            below = positions[level - 1]
-            lines = [[(child, level - 1.0), (x[i // fan_in], float(level))] for i, child in enumerate(below)]
-            width = float(np.clip(90 / len(lines), 0.1, 1.5))
-            ax.add_collection(LineCollection(lines, colors=[shade], linewidths=width))
-        size = float(np.clip(900 / len(x), 3, 50))
-        ax.scatter(x, np.full(len(x), level), s=size, color=[shade], zorder=3, linewidths=0)
-    names = [f"{n_blocks:,} block{'s' if n_blocks > 1 else ''}"]
-    names += [f"level {level}: {len(x):,}" for level, x in enumerate(positions) if level]
-    ax.set(yticks=range(n_levels), yticklabels=names, ylim=(-0.5, n_levels - 0.5), xlabel="block")
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    all_axes = [ax]
-    if shares:
-        right = ax.twinx()
-        right.set(yticks=range(len(shares)), yticklabels=[f"{100 * share:.2g} %" for share in shares])
-        right.set(ylim=ax.get_ylim(), ylabel="certificate, share of the energy")
-        all_axes.append(right)
-    for shown in all_axes:
-        shown.tick_params(axis="y", length=0)
-        shown.spines[["top", "right", "left"]].set_visible(False)
-    return ax
-
-
-def _compute_positions(n_blocks: int, fan_in: int) -> list[NDArray[np.float64]]:
-    """Return the x positions of summaries by level: each is centered above those that it merges."""
-    positions = [np.arange(1.0, n_blocks + 1)]
-    # Groups are those of merge_tree: the last one of a level may be smaller.
-    while len(below := positions[-1]) > 1:
-        first = np.arange(0, len(below), fan_in)
-        last = np.minimum(first + fan_in, len(below)) - 1
-        positions.append((below[first] + below[last]) / 2)
-    return positions

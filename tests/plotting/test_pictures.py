@@ -10,11 +10,9 @@ import dspectral
 from dspectral import (
     plot_brown_tree,
     plot_certificate,
-    plot_merge_tree,
     plot_spectrum,
     plot_words,
 )
-from dspectral.configuration import tree_depth
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
@@ -92,7 +90,6 @@ def test_every_plot_uses_the_given_axes(clustering, embedding):
     drawings = [
         (plot_spectrum, model),
         (plot_certificate, model),
-        (plot_merge_tree, 7),
         (plot_brown_tree, clustering),
         (plot_words, embedding),
     ]
@@ -128,29 +125,11 @@ def test_certificate_title_counts_the_components_above_it():
         (lambda _: plot_certificate([2.0, 1.0]), "certificate="),
         (lambda model: plot_words(model, ["mola", "zebra"]), "'zebra'"),
         (lambda model: plot_words(model, ["mola"]), "words.*mola.*2"),
-        (lambda _: plot_merge_tree(0), "blocks=0"),
-        (lambda _: plot_merge_tree(2, certificates=[0.1, 0.2, 0.3]), "certificates.*3.*2"),
     ],
 )
 def test_invalid_arguments_are_refused(draw, message, embedding):
     with pytest.raises((TypeError, ValueError, KeyError), match=message):
         draw(embedding)
-
-
-@pytest.mark.parametrize("n_blocks", [1, 13, 10_000])
-def test_merge_tree_labels_each_level(n_blocks):
-    depth = tree_depth(n_blocks)
-    ax = plot_merge_tree(n_blocks, certificates=[0.01 * (level + 1) for level in range(depth + 1)])
-    labels = ax.get_yticklabels()
-    assert len(labels) == depth + 1
-    assert labels[0].get_text() == f"{n_blocks:,} block{'s' if n_blocks > 1 else ''}"
-    right = ax.figure.axes[1].get_yticklabels()
-    shown = boxes([*labels, *right, ax.xaxis.label, *ax.get_xticklabels()])
-    assert overlapping(shown[: 2 * len(labels)]) == []
-    ticks = ax.xaxis.get_major_locator().tick_values(0, 3)
-    assert np.array_equal(ticks, np.rint(ticks)), "a block has a whole number"
-    if depth > 1:
-        assert labels[-1].get_text() == f"level {depth}: 1"
 
 
 @pytest.mark.parametrize("n_clusters", [2, 5, None])
