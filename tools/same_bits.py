@@ -474,23 +474,19 @@ def _ranked(model: Any, X: Any) -> dict[str, Any]:
 
 
 def hybrids(folder: Path) -> Iterator[Case]:
-    """Fit HybridLSI with classes, similarities of documents and similarities of terms, by every solver."""
+    """Fit HybridLSI with classes and similarities of terms, by every solver."""
     rows, classes, several = counted()
     terms = _similar_terms(rows.shape[1])
     wide = counted(90, 1100)
-    documents = sparse.csr_array(np.abs(np.subtract.outer(classes, classes)) == 2) * 0.01
     settings: dict[str, dict[str, Any]] = {
         "plain": {},
         "krylov": {"solver": "krylov", "n_passes": 3},
         "classes": {"y": classes, "alpha": 0.5},
         "several classes": {"y": several, "alpha": 0.3, "solver": "krylov"},
-        "documents": {"document_similarity": documents, "alpha": 0.4},
         "dense terms": {"term_similarity": terms, "beta": 0.05},
         "both": {"y": classes, "alpha": 0.6, "term_similarity": terms, "beta": 0.04, "solver": "nystrom"},
-        "matrices": {
-            "document_similarity": documents, "alpha": 0.2, "term_similarity": terms.matrix, "beta": 0.03,
-        },
-    }  # fmt: skip
+        "matrix": {"term_similarity": terms.matrix, "beta": 0.03},
+    }
     store = public("write_counts")(rows, str(folder / "hybrid"), block_rows=50)
     for how, asked in settings.items():
         for kind, X in {"sparse": rows, "lazy": lazily(rows), "store": store}.items():

@@ -21,7 +21,7 @@ from dspectral.decomposition.spectrum import (
     select_solver,
     spectrum_from_summary,
 )
-from dspectral.engine import collect_rows, count_as_pass, expect_passes, has_few_zeros, map_rows, summarize, tracked_fit
+from dspectral.engine import expect_passes, has_few_zeros, map_rows, summarize, tracked_fit
 from dspectral.engine.summary import add_fields
 from dspectral.inputs.labels import (
     Classes,
@@ -34,7 +34,7 @@ from dspectral.inputs.labels import (
 from dspectral.inputs.rows import RowTransformer, project, validate_rows
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import compute_energy, compute_gram, multiply_each_row, sum_rows, to_float_rows
+from dspectral.linalg.block_sums import compute_energy, compute_gram, multiply_each_row, sum_rows
 from dspectral.linalg.dense import fix_signs
 from dspectral.methods.lsi.similarities import (
     Factor,
@@ -102,55 +102,20 @@ class ClassGramProduct(NamedTuple):
         return add_fields(self, *others)
 
 
-class CrossProduct(NamedTuple):
-    """``A'B`` (d, r) for paired rows of A and B, with the sum (d,) and the energy of A's rows."""
-
-    n_rows: int
-    total: NDArray[np.float64]
-    energy: float
-    product: FloatArray
-
-    @classmethod
-    def from_block(cls, rows: Rows, others: FloatArray) -> Self:
-        """Summarize one block of A, shape (n, d), and of B, shape (n, r)."""
-        energy = compute_energy(rows)  # first: raises on NaN or infinity
-        if is_sparse(rows):
-            product = sparse_products.transpose_times(rows, np.ascontiguousarray(others))
-        else:
-            product = np.asarray(rows, dtype=others.dtype).T @ others
-        return cls(rows.shape[0], sum_rows(rows), energy, product)
-
-    def merge(self, *others: Self) -> Self:
-        """Return the summary of all rows."""
-        return add_fields(self, *others)
-
-
 class DocumentProducts:
-    """Products with ``R'K R``, where K is the identity, from classes, or ``I + alpha`` times a sparse similarity.
+    """Products with ``R'K R``, where K is the identity or from classes. Shapes: `X` (n, d), `classes` (n, L)."""
 
-    `reads` is the number of passes of one product. Shapes: `X` (n, d), `classes` (n, L), `similarity` (n, n).
-    """
-
-    def __init__(
-        self,
-        X: CheckedRows,
-        alpha: float = 0.0,
-        *,
-        classes: "CheckedRows | None" = None,
-        similarity: sparse.csr_array | None = None,
-    ) -> None:
-        self._X, self._alpha, self._similarity = X, alpha, similarity
+    def __init__(self, X: CheckedRows, alpha: float = 0.0, classes: "CheckedRows | None" = None) -> None:
+        self._X, self._alpha = X, alpha
         self._streams = None if classes is None else pair_with_labels(X, classes)
         self._sums: NDArray[np.float64] | None = None
-        self.reads = 1 if similarity is None else 2
 
     def needs_float64(self) -> bool:
-        """Report whether dense rows without classes or similarity are decomposed, whose means may be large."""
-        has_only_rows = self._streams is None and self._similarity is None
-        return has_only_rows and has_few_zeros(self._X, sparse_products.DENSE_SHARE)
+        """Report whether dense rows without classes are decomposed, whose means may be large."""
+        return self._streams is None and has_few_zeros(self._X, sparse_products.DENSE_SHARE)
 
     def gram(self, *, center: bool) -> Moments:
-        """Return ``R'K R``, which is ``R'W R + alpha M'M`` for classes. Not available for a similarity matrix."""
+        """Return ``R'K R``, which is ``R'W R + alpha M'M`` for classes."""
         if self._streams is None:
             return summarize(self._X, summarize_block=partial(Moments.from_block, center=center), name="gram")
         summarize_block = partial(ClassGramProduct.from_block, alpha=self._alpha)
@@ -161,8 +126,6 @@ class DocumentProducts:
 
     def product(self, Z: FloatArray) -> GramProduct:
         """Return ``R'K R Z``, with the number, the sum and the energy of the rows."""
-        if self._similarity is not None:
-            return self._multiply_by_similarity(self._similarity, Z)
         if self._streams is None:
             multiply = partial(GramProduct.from_block, factor=Z, center=True)
             return summarize(self._X, summarize_block=multiply, name="product")
@@ -178,27 +141,16 @@ class DocumentProducts:
         between = self._alpha * (self._sums.T @ (self._sums @ Z))
         return GramProduct(n_rows, total, energy, product + between.astype(Z.dtype))
 
-    def _multiply_by_similarity(self, similarity: sparse.csr_array, Z: FloatArray) -> GramProduct:
-        """Return ``R'(K (R Z))`` in two passes; R Z, ``8 n r`` bytes, is held by the client process."""
-        with count_as_pass(is_pass=True):
-            times = partial(_multiply_rows, Z=Z)
-            projected = collect_rows(map_rows(self._X, times, n_columns=Z.shape[1], dtype=Z.dtype, name="project"))
-        # Two passes, as K couples documents of different blocks.
-        mixed = projected + self._alpha * np.asarray(similarity @ projected, dtype=Z.dtype)
-        streams = pair_with_labels(self._X, mixed)
-        cross_product = CrossProduct.from_block
-        return GramProduct(*summarize(streams.words, streams.labels, summarize_block=cross_product, name="product"))
-
 
 def hybrid_spectrum(
     documents: DocumentProducts, root: Factor | None, options: SVDOptions, shape: tuple[int, int]
 ) -> Spectrum:
     """Return the spectrum of ``K^(1/2) R L``: right singular vectors and squared singular values."""
     # These are the eigenvectors of L'(R'K R) L. One pass computes the matrix itself ("gram") or its product with a
-    # block of vectors ("krylov"); with a document similarity only the latter is possible.
+    # block of vectors ("krylov").
     check_size(options, shape[1])
-    solver = select_solver(options, shape[1]) if documents.reads == 1 else "krylov"
-    expect_passes(n_solver_passes(options, solver) * documents.reads)
+    solver = select_solver(options, shape[1])
+    expect_passes(n_solver_passes(options, solver))
     doubles = root is None and documents.needs_float64()
     if solver == "gram":
         moments = documents.gram(center=root is None)
@@ -220,14 +172,10 @@ def hybrid_spectrum(
     return result._replace(axes=result.axes.astype(options.dtype, copy=False))
 
 
-def _multiply_rows(rows: Rows, *, Z: FloatArray) -> FloatArray:
-    return np.asarray(to_float_rows(rows) @ Z, dtype=Z.dtype)
-
-
 Similarity: TypeAlias = NDArray[np.floating[Any]] | sparse.sparray | sparse.spmatrix
 """A symmetric matrix of similarities."""
-MAX_COMPONENTS, AUTO_WEIGHT_SHARE = 300, 0.5
-"""For ``"auto"``: the maximum number of components, and the share of the largest admissible weight."""
+MAX_COMPONENTS, AUTO_ALPHA = 300, 0.5
+"""For ``"auto"``: the maximum number of components, and the weight of classes."""
 SOLVER, N_PASSES = "auto", 5
 """Solver, as in :class:`~dspectral.TruncatedSVD`, and number of passes of ``"krylov"``."""
 
@@ -245,9 +193,8 @@ class HybridLSI(TopTermsMixin, RowTransformer, BaseEstimator):
     n_components : int or "auto", default="auto"
         Number of components k. ``"auto"`` is 300, or the smaller dimension of X.
     alpha : float or "auto", default="auto"
-        Weight of the document similarity ``K'``, at least 0 and below ``admissible_alpha_``, a bound of at most 1 that
-        keeps K positive definite. ``"auto"`` is half of the bound, or 0 without classes or similarities. With alpha
-        and beta both 0 the result is that of :class:`~dspectral.TruncatedSVD`.
+        Weight of the document similarity ``K'``, at least 0 and below 1. ``"auto"`` is 0.5, or 0 without classes. With
+        alpha and beta both 0 the result is that of :class:`~dspectral.TruncatedSVD`.
     beta : float, default=0.0
         Weight of the term similarity ``S'``, at least 0 and below ``admissible_beta_``, a bound of at most 1 that
         keeps S positive definite.
@@ -274,18 +221,17 @@ class HybridLSI(TopTermsMixin, RowTransformer, BaseEstimator):
     solver_ : str
         Solver that was used.
     n_passes_ : int
-        Number of passes; ``document_similarity`` doubles it.
+        Number of passes.
 
     Notes
     -----
     For classes K is never formed: ``R'K R = R'W R + alpha M'M``, where M holds the sum of the documents of each class,
     and W is ``1 - alpha`` for documents with a class and 1 for others. A task holds its block and
-    ``8 d (n_classes + r)`` bytes, where r is the number of columns of a product. ``document_similarity`` needs
-    ``8 n r`` bytes in the client process. Weights above 0 require double precision.
+    ``8 d (n_classes + r)`` bytes, where r is the number of columns of a product. Weights above 0 require double
+    precision.
 
     In a Pipeline, pass similarities to :meth:`fit` by name (``pipeline.fit(X, y,
-    hybridlsi__term_similarity=similarity)``) or by metadata routing (``set_fit_request``). Cross-validation slices
-    only the rows of ``document_similarity``, not its columns: use classes there.
+    hybridlsi__term_similarity=similarity)``) or by metadata routing (``set_fit_request``).
 
     References
     ----------
@@ -319,7 +265,6 @@ class HybridLSI(TopTermsMixin, RowTransformer, BaseEstimator):
         X: RowsLike,
         y: "Classes | None" = None,
         *,
-        document_similarity: Similarity | None = None,
         term_similarity: TermSimilarity | Similarity | None = None,
         checkpoints: CheckpointPath = None,
     ) -> Self:
@@ -332,8 +277,6 @@ class HybridLSI(TopTermsMixin, RowTransformer, BaseEstimator):
         y : array-like, shape (n,), lists of labels, or indicator matrix, shape (n, n_classes), optional
             Classes of the documents: ``K'`` is 1 between documents of one class, and, for documents with several, the
             cosine of their indicators. A document without a class (None, or an empty row) is similar to none.
-        document_similarity : SciPy sparse or array, shape (n, n), optional
-            Symmetric ``K'``; its diagonal is ignored. It replaces y.
         term_similarity : TermSimilarity, SciPy sparse or array, shape (d, d), optional
             Symmetric ``S'``; its diagonal is ignored. :func:`dspectral.term_similarity` computes it from word vectors.
         checkpoints : str or Path, optional
@@ -353,7 +296,7 @@ class HybridLSI(TopTermsMixin, RowTransformer, BaseEstimator):
         rows: CheckedRows = validate_rows(self, X, reset=True)
         beta = check_real("beta", self.beta)
         root = self._term_factor(resolve_similarity(term_similarity, X), rows.shape[1])
-        documents = self._make_products(rows, y, document_similarity)
+        documents = self._make_products(rows, y)
         # Class sums are far larger than single entries, which would be lost in float32.
         single = self.alpha_ == 0 and beta == 0 and rows.dtype == np.float32
         n_components: Any = self.n_components
@@ -368,7 +311,7 @@ class HybridLSI(TopTermsMixin, RowTransformer, BaseEstimator):
         self.components_ = fix_signs(np.ascontiguousarray(axes))
         self.singular_values_ = np.sqrt(result.values)
         self.n_samples_seen_, self.solver_ = result.n_rows, result.solver
-        self.n_passes_ = result.n_passes * documents.reads
+        self.n_passes_ = result.n_passes
         return self
 
     def transform(self, X: RowsLike) -> Any:
@@ -396,43 +339,24 @@ class HybridLSI(TopTermsMixin, RowTransformer, BaseEstimator):
             if self.beta != 0:
                 raise ValueError(f"beta={self.beta} needs a term_similarity: pass one to fit, or set beta=0")
             return None
-        matrix = as_similarity_matrix(similarity, n_terms, "term_similarity", "terms")
+        matrix = as_similarity_matrix(similarity, n_terms)
         ends = eigenvalue_range(matrix)
         self.admissible_beta_ = max_weight(ends[0])
         check_weight(self.beta, self.admissible_beta_, "beta", "I + beta term_similarity")
         return factor(matrix, self.beta, ends) if self.beta else None
 
-    def _alpha(self, auto: float) -> float:
-        is_auto = isinstance(self.alpha, str) and self.alpha == "auto"
-        return auto if is_auto else check_real("alpha", self.alpha)
-
-    def _weight(self, admissible: float, matrix: str) -> float:
-        """Return the checked alpha; ``"auto"`` is half of the admissible weight."""
-        alpha = self._alpha(AUTO_WEIGHT_SHARE * admissible)
-        check_weight(alpha, admissible, "alpha", matrix)
-        return alpha
-
-    def _make_products(self, X: CheckedRows, y: "Classes | None", similarity: Similarity | None) -> DocumentProducts:
-        """Return the products with ``R'K R`` for the given document similarity or classes."""
-        self.admissible_alpha_, self.classes_ = None, None
-        if similarity is not None:
-            matrix = as_similarity_matrix(similarity, X.shape[0], "document_similarity", "documents")
-            self.admissible_alpha_ = max_weight(eigenvalue_range(matrix)[0])
-            self.alpha_ = self._weight(self.admissible_alpha_, "K = I + alpha document_similarity")
-            return DocumentProducts(X, self.alpha_, similarity=matrix if self.alpha_ else None)
-        if y is None:
-            self.alpha_ = self._alpha(0.0)
-            if self.alpha_ != 0:
-                raise ValueError(
-                    f"alpha={self.alpha} needs y or a document_similarity: pass one to fit, or set alpha=0"
-                )
-            return DocumentProducts(X)
-        self.admissible_alpha_ = 1.0
-        self.alpha_ = self._weight(1.0, "K, of class similarities,")
-        if self.alpha_ == 0:
+    def _make_products(self, X: CheckedRows, y: "Classes | None") -> DocumentProducts:
+        """Return the products with ``R'K R`` for the given classes."""
+        self.admissible_alpha_, self.classes_ = None if y is None else 1.0, None
+        auto = 0.0 if y is None else AUTO_ALPHA
+        self.alpha_ = auto if isinstance(self.alpha, str) and self.alpha == "auto" else check_real("alpha", self.alpha)
+        if y is None and self.alpha_ != 0:
+            raise ValueError(f"alpha={self.alpha} needs y: pass it to fit, or set alpha=0")
+        check_weight(self.alpha_, 1.0, "alpha", "K, of class similarities,")
+        if y is None or self.alpha_ == 0:
             return DocumentProducts(X)
         y, names = encode_label_lists(y, allow_column=True)
         class_rows = encode_classes(y, X.shape[0])
         self.classes_ = class_rows.classes if names is None else names
         check_label_memory(len(class_rows.classes), X.shape[1], N_COPIES)
-        return DocumentProducts(X, self.alpha_, classes=normalize_class_rows(class_rows.indicator))
+        return DocumentProducts(X, self.alpha_, normalize_class_rows(class_rows.indicator))

@@ -1,4 +1,4 @@
-"""Similarity matrices of terms or documents: construction from word vectors, admissible weights, factors of I + w W."""
+"""Similarity matrices of terms: construction from word vectors, admissible weights, factors of I + w W."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -63,22 +63,20 @@ Factor: TypeAlias = DenseFactor | PolynomialFactor
 """A square matrix L with ``L L' = S``; the spectrum does not depend on the choice of L."""
 
 
-def as_similarity_matrix(similarity: object, size: int, name: str, rows_name: str) -> sparse.csr_array:
+def as_similarity_matrix(similarity: object, size: int) -> sparse.csr_array:
     """Return a similarity (size, size) as CSR in double precision with a zero diagonal."""
     if is_sparse(similarity):
         matrix: CSRRows = trim_csr(sparse.csr_array(similarity)).astype(np.float64)
     else:
         matrix = sparse.csr_array(np.atleast_2d(np.asarray(similarity, dtype=np.float64)))
     if matrix.shape != (size, size):
-        raise ValueError(
-            f"{name} has shape {matrix.shape}, but must have ({size}, {size}): there are {size} {rows_name}"
-        )
+        raise ValueError(f"term_similarity has shape {matrix.shape}, but must have ({size}, {size}), the terms of X")
     if not np.all(np.isfinite(matrix.data)):
-        raise ValueError(f"{name} contains NaN or infinity, but must be finite: remove these entries")
+        raise ValueError("term_similarity contains NaN or infinity, but must be finite: remove these entries")
     gap = abs(matrix - matrix.T).max() if matrix.nnz else 0.0
     if gap > 1e-6 * max(1.0, abs(matrix.data).max(initial=0.0)):
         raise ValueError(
-            f"{name} differs from its transpose by up to {gap:.3g}, but must be symmetric: pass (W + W.T) / 2"
+            f"term_similarity differs from its transpose by up to {gap:.3g}, but must be symmetric: pass (W + W.T) / 2"
         )
     # Cholesky and the eigenvalue solvers require exact symmetry.
     matrix = sparse.csr_array((matrix + matrix.T) / 2.0)

@@ -74,7 +74,7 @@ def test_both_factors_are_roots_of_the_same_matrix(monkeypatch):
     n = 80  # more than the vectors that ARPACK keeps
     terms = symmetric(n, 1, share=0.1) / 3.0
     similarity, exact = (
-        as_similarity_matrix(terms, n, "terms", "terms"),
+        as_similarity_matrix(terms, n),
         np.eye(n) + 0.5 * off_diagonal(terms),
     )
     ends = []
@@ -84,17 +84,6 @@ def test_both_factors_are_roots_of_the_same_matrix(monkeypatch):
         root = factor(similarity, 0.5, ends[-1])
         np.testing.assert_allclose(root.times(root.transpose_times(np.eye(n))), exact, atol=1e-8)
     np.testing.assert_allclose(*ends, rtol=1e-10)
-
-
-@pytest.mark.parametrize("beta", [0.0, 0.4])
-def test_any_similarity_of_documents_gives_the_dense_formula(beta):
-    similarity = symmetric(N, 2, share=0.1)
-    terms = TERMS if beta else None
-    hybrid = HybridLSI(K, alpha=0.1, beta=beta)
-    hybrid.fit(ROWS, document_similarity=sparse.csr_array(similarity), term_similarity=terms)
-    assert_equals_dense(hybrid, dense(ROWS, K, similarity, 0.1, TERMS, beta))
-    assert hybrid.solver_ == "krylov"
-    assert hybrid.n_passes_ == 10
 
 
 def test_several_classes_are_alike_by_the_cosine_of_their_indicators():
@@ -108,13 +97,11 @@ def test_several_classes_are_alike_by_the_cosine_of_their_indicators():
 
 
 def test_indefinite_similarity_names_the_largest_weight():
-    bad = np.zeros((N, N))
+    bad = np.zeros((D, D))
     bad[0, 1] = bad[1, 0] = 4.0
-    with pytest.raises(ValueError, match=r"alpha.*0.3.*0.25"):
-        HybridLSI(2, alpha=0.3).fit(ROWS, document_similarity=bad)
     with pytest.raises(ValueError, match=r"beta.*0.25.*0.25"):
-        HybridLSI(2, beta=0.25).fit(ROWS, term_similarity=bad[:D, :D])
-    actual = HybridLSI(2, beta=0.2499).fit(ROWS, term_similarity=bad[:D, :D])
+        HybridLSI(2, beta=0.25).fit(ROWS, term_similarity=bad)
+    actual = HybridLSI(2, beta=0.2499).fit(ROWS, term_similarity=bad)
     assert actual.admissible_beta_ == pytest.approx(0.25)
 
 
@@ -123,9 +110,6 @@ def test_defaults_are_half_the_admissible_weight_and_all_components():
     assert of_classes.alpha_ == 0.5
     assert of_classes.components_.shape == (D, D)
     np.testing.assert_array_equal(of_classes.components_, HybridLSI(D, alpha=0.5).fit(ROWS, CLASSES).components_)
-    strong = np.zeros((N, N))
-    strong[0, 1] = strong[1, 0] = 4.0
-    assert HybridLSI(2).fit(ROWS, document_similarity=strong).alpha_ == pytest.approx(0.125)
     assert HybridLSI(2).fit(ROWS).alpha_ == 0.0
     assert len(HybridLSI().fit(ROWS[:7], CLASSES[:7]).components_) == 7
     wide = sparse.random_array((400, 350), density=0.1, rng=np.random.default_rng(0), format="csr")
@@ -138,7 +122,6 @@ def test_defaults_are_half_the_admissible_weight_and_all_components():
         ({"alpha": 0.5}, {}, "alpha=0.5"),
         ({"beta": 0.5}, {}, "term_similarity"),
         ({"beta": 0.1}, {"term_similarity": np.eye(3)}, r"\(3, 3\).*\(25, 25\)"),
-        ({"alpha": 0.1}, {"document_similarity": np.eye(3)}, "60 documents"),
         ({}, {"term_similarity": np.triu(np.ones((D, D)))}, "term_similarity.*symmetric"),
         ({"alpha": 1.0}, {"y": CLASSES}, "alpha=1.0.*1"),
     ],
