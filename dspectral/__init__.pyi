@@ -27,7 +27,6 @@ from .methods.brown.clustering import SpectralBrownClustering as SpectralBrownCl
 from .methods.embeddings.word_embedding import EmbeddingRecipe as EmbeddingRecipe
 from .methods.embeddings.word_embedding import WordEmbedding as WordEmbedding
 from .methods.hmm.anchor.estimator import AnchorHMM as AnchorHMM
-from .methods.hmm.anchor.points import AnchorRecipe as AnchorRecipe
 from .methods.hmm.em import EMHMM as EMHMM
 from .methods.hmm.quantizer import VectorQuantizer as VectorQuantizer
 from .methods.hmm.refinement.estimator import RefinementHMM as RefinementHMM

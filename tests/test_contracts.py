@@ -93,7 +93,6 @@ def test_a_random_state_of_any_kind_is_resolved_once(name):
 
 
 RECIPES = {
-    "AnchorHMM": dspectral.AnchorRecipe,
     "IntentClassifier": dspectral.IntentRecipe,
     "LocalLSI": dspectral.LocalRecipe,
     "MomentMultiLabelClassifier": dspectral.MultiLabelRecipe,

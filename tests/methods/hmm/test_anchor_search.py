@@ -8,7 +8,6 @@ from scipy import sparse
 
 from dspectral.methods.brown.pair_counts import AdjacentCounts
 from dspectral.methods.hmm.anchor.points import (
-    AnchorRecipe,
     NeighborCounts,
     compute_context_points,
     join_points,
@@ -83,10 +82,6 @@ def near():
     return NeighborCounts(AdjacentCounts.from_matrix(sparse.csr_array(pairs)), counts.astype(np.int64))
 
 
-def reduced(near, reduction, *, transform="sqrt", k=4):
-    return compute_context_points(near, AnchorRecipe(reduction, transform), k, 0)
-
-
 def distances(rows):
     return np.linalg.norm(rows[:, None] - rows[None], axis=2)
 
@@ -98,20 +93,18 @@ def dense_contexts(near):
     return np.column_stack([left, right])
 
 
-@pytest.mark.parametrize("transform", ["sqrt", "none"])
-def test_each_reduction_is_the_projection_it_says(near, transform):
+def test_contexts_are_projected_on_leading_directions(near):
     counts = dense_contexts(near)
-    t = np.sqrt if transform == "sqrt" else np.asarray
-    rows = t(counts) / t(counts.sum(axis=1))[:, None]
+    rows = counts / counts.sum(axis=1)[:, None]
     _, _, directions = np.linalg.svd(np.sqrt(near.counts)[:, None] * rows, full_matrices=False)
-    actual = reduced(near, "svd", transform=transform, k=8)
+    actual = compute_context_points(near, "consistent", 8, 0)
     np.testing.assert_allclose(distances(actual), distances(rows @ directions[:8].T), atol=1e-4)
-    columns = np.where(counts.sum(axis=0) > 0, t(counts.sum(axis=0)), 1.0)
-    scaled = t(counts) / np.sqrt(np.outer(t(counts.sum(axis=1)), columns))
+    roots, columns = np.sqrt(counts), np.sqrt(np.maximum(counts.sum(axis=0), 1.0))
+    scaled = roots / np.sqrt(np.sqrt(counts.sum(axis=1))[:, None] * columns)
+    rows = roots / np.sqrt(counts.sum(axis=1))[:, None]
     _, _, directions = np.linalg.svd(scaled, full_matrices=False)
-    actual = reduced(near, "cca", transform=transform, k=8)
+    actual = compute_context_points(near, "published", 8, 0)
     np.testing.assert_allclose(distances(actual), distances(rows / np.sqrt(columns) @ directions[:8].T), atol=1e-4)
-    assert reduced(near, "random", transform=transform).shape == (12, 4)
 
 
 def test_parts_weigh_as_much_as_is_said_whatever_their_units():

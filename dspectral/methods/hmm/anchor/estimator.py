@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, Self, cast, get_args
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from dspectral.engine import Blocks, expect_passes, summarize, tracked_fit
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus
 from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.methods.brown.adjacent_pairs import count_adjacent_pairs
-from dspectral.methods.hmm.anchor.points import AnchorRecipe, NeighborCounts, WordTypes, compute_word_points
+from dspectral.methods.hmm.anchor.points import Contexts, NeighborCounts, WordTypes, compute_word_points
 from dspectral.methods.hmm.anchor.search import (
     chain_from_moments,
     emission_from_membership,
@@ -27,8 +27,8 @@ from dspectral.parameters import (
     MAX_REAL,
     RandomState,
     check_integer,
+    check_option,
     check_real,
-    resolve_recipe,
     resolve_seed,
 )
 from dspectral.registry import register_class
@@ -36,8 +36,10 @@ from dspectral.types import CheckpointPath, Doubles, Int32s, Int64s
 
 N_CANDIDATES = 300
 """Number of most frequent words among which anchors are selected."""
-N_DIMENSIONS: int | None = None
-"""Dimension of the word points; None for the number of states."""
+MAX_ROUNDS = 5
+"""Maximum number of rounds that select each anchor again, given the others; none for "published"."""
+N_TRANSITION_EM_ITER = 10
+"""Number of EM passes for the transitions only, for "published"."""
 
 
 @register_class({"membership_": "* anchors_", "model_.emission": "* anchors_", "model_.transition": "k k"})
@@ -63,8 +65,9 @@ class AnchorHMM(StateDecoder):
         Maximum number of exchange sweeps. With 0, ``p(h | x)`` are the convex coefficients.
     n_em_iter : int, default=0
         Number of final EM passes for all parameters.
-    recipe : AnchorRecipe or None, default=None
-        Further options; None is ``AnchorRecipe()``.
+    contexts : {"clusters", "published", "consistent"}, default="clusters"
+        How points are computed from contexts: from counts of Brown clusters of neighbors; as in :meth:`as_published`;
+        or as in :meth:`as_consistent`.
     random_state : int, RandomState, Generator or None, default=0
         Seed of clusters, singular vectors and random projections.
 
@@ -115,7 +118,7 @@ class AnchorHMM(StateDecoder):
         min_count: int = 8,
         n_sweeps: int = 10,
         n_em_iter: int = 0,
-        recipe: AnchorRecipe | None = None,
+        contexts: Contexts = "clusters",
         random_state: RandomState = 0,
     ) -> None:
         self.n_states = n_states
@@ -124,7 +127,7 @@ class AnchorHMM(StateDecoder):
         self.min_count = min_count
         self.n_sweeps = n_sweeps
         self.n_em_iter = n_em_iter
-        self.recipe = recipe
+        self.contexts = contexts
         self.random_state = random_state
 
     @classmethod
@@ -145,8 +148,7 @@ class AnchorHMM(StateDecoder):
         AnchorHMM
             The estimator, not fitted.
         """
-        recipe = AnchorRecipe(reduction="cca", reselect=0, n_transition_em_iter=10)
-        return cls(n_states, **{"spelling": 0.0, "min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters})
+        return cls._without_merging("published", n_states, **parameters)
 
     @classmethod
     def as_consistent(cls, n_states: int = 12, **parameters: Any) -> Self:
@@ -166,8 +168,11 @@ class AnchorHMM(StateDecoder):
         AnchorHMM
             The estimator, not fitted.
         """
-        recipe = AnchorRecipe(reduction="svd", count_transform="none")
-        return cls(n_states, **{"spelling": 0.0, "min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters})
+        return cls._without_merging("consistent", n_states, **parameters)
+
+    @classmethod
+    def _without_merging(cls, contexts: Contexts, n_states: int, **parameters: Any) -> Self:
+        return cls(n_states, **{"spelling": 0.0, "min_count": 1, "n_sweeps": 0, "contexts": contexts, **parameters})
 
     @tracked_fit
     def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
@@ -199,7 +204,7 @@ class AnchorHMM(StateDecoder):
         corpus = as_corpus(X)
         types = WordTypes.from_counts(corpus.words, corpus.counts, self.min_count, by_spelling=self.spelling > 0)
         self.words_, self.spelling_classes_ = types.words, types.classes
-        expect_passes(1 + self._recipe.n_transition_em_iter + self.n_em_iter)
+        expect_passes(1 + self._n_fixed + self.n_em_iter)
         numbers, counts = types.get_types(corpus.words), types.counts(corpus)
         sentences = renumber_blocks(corpus.sentences, numbers)
         location = getattr(corpus, "location", None)
@@ -213,13 +218,11 @@ class AnchorHMM(StateDecoder):
         features = types.features() if self.spelling else None
         # With one BLAS thread, sums and therefore anchors do not depend on the number of cores.
         with blas_in_one_thread():
-            n_dimensions = N_DIMENSIONS or self.n_states
             points = compute_word_points(
-                neighbor_counts, features, self._recipe, n_dimensions, self.spelling, self.random_state_
+                neighbor_counts, features, self.contexts, self.n_states, self.spelling, self.random_state_
             )
-            anchors = find_anchors(
-                points, candidates, self.n_states, fixed_anchors=fixed_anchors, reselect=self._recipe.reselect
-            )
+            rounds = 0 if self.contexts == "published" else MAX_ROUNDS
+            anchors = find_anchors(points, candidates, self.n_states, fixed_anchors=fixed_anchors, reselect=rounds)
             membership = project_to_simplex(points, points[anchors])
         if self.n_sweeps:
             weights = self.spelling * neighbor_counts.counts
@@ -231,8 +234,9 @@ class AnchorHMM(StateDecoder):
         return self
 
     @property
-    def _recipe(self) -> AnchorRecipe:
-        return resolve_recipe(self.recipe, AnchorRecipe)
+    def _n_fixed(self) -> int:
+        """Number of EM passes for the transitions only."""
+        return N_TRANSITION_EM_ITER if self.contexts == "published" else 0
 
     def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:
         return WordTypes(self.words_, self.spelling_classes_).get_types(cast("Sequence[str]", tokens))
@@ -261,7 +265,7 @@ class AnchorHMM(StateDecoder):
     def _run_em(self, sentences: Blocks, neighbor_counts: NeighborCounts) -> None:
         """Run EM: first for the transitions alone, with emissions fixed, then for all parameters."""
         self.log_likelihoods_: list[float] = []
-        n_fixed = self._recipe.n_transition_em_iter
+        n_fixed = self._n_fixed
         for step in range(n_fixed + self.n_em_iter):
             if step == n_fixed:
                 emission = smooth_emissions(self.membership_, neighbor_counts.counts.astype(np.float64))
@@ -282,4 +286,4 @@ class AnchorHMM(StateDecoder):
         check_real("spelling", self.spelling, at_least=0.0, at_most=MAX_REAL)
         if self.anchors is not None and not isinstance(self.anchors, list | tuple):
             raise TypeError(f"anchors={self.anchors!r:.60} must be a list of words or None")
-        self._recipe.check()
+        check_option("contexts", self.contexts, get_args(Contexts))

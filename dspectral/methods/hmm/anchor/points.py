@@ -7,52 +7,22 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, check_transform
+from dspectral.cooccurrence.scaling import ContextScaling, CountTransform
 from dspectral.inputs.sequences import HoldsSentences
 from dspectral.linalg.dense import eigh_descending, fix_signs
 from dspectral.linalg.leading import leading_left_vectors
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.brown.pair_counts import AdjacentCounts
-from dspectral.parameters import MAX_READS, check_integer, check_option
-from dspectral.registry import register_class
 from dspectral.types import CSRRows, Doubles, Int32s, Int64s
 
-Reduction: TypeAlias = Literal["clusters", "cca", "svd", "random"]
+Contexts: TypeAlias = Literal["clusters", "published", "consistent"]
+"""How contexts become points: counts of Brown clusters of neighbors, CCA, or SVD of untransformed counts."""
 N_CLUSTERS = 30
-"""Clusters of neighbors, for ``reduction="clusters"``."""
+"""Clusters of neighbors, for ``contexts="clusters"``."""
 MAX_ENDING = 3
 """Maximum number of letters of an ending."""
 ROUNDING = 1e-20
 """Fraction of the mean square below which a variance counts as zero."""
-
-
-@register_class()
-class AnchorRecipe(NamedTuple):
-    """Options of :class:`~dspectral.AnchorHMM` that rarely need a change.
-
-    Attributes
-    ----------
-    reduction : {"clusters", "cca", "svd", "random"}, default="clusters"
-        Dimension reduction of contexts: counts of Brown clusters of neighbors, CCA, SVD, or a random projection.
-    count_transform : {"sqrt", "log", "none"} or float, default="sqrt"
-        Transform of context counts; a float is a positive power. "none" keeps the estimate consistent.
-    reselect : int, default=5
-        Maximum number of rounds that select each anchor again, given the others.
-    n_transition_em_iter : int, default=0
-        Number of EM passes for the transitions only, after the method of moments.
-    """
-
-    reduction: Reduction = "clusters"
-    count_transform: CountTransform = "sqrt"
-    reselect: int = 5
-    n_transition_em_iter: int = 0
-
-    def check(self) -> None:
-        """Raise a ValueError or TypeError for the first invalid field."""
-        check_option("reduction", self.reduction, ("clusters", "cca", "svd", "random"))
-        check_transform(self.count_transform)
-        check_integer("reselect", self.reselect, at_least=0)
-        check_integer("n_transition_em_iter", self.n_transition_em_iter, at_least=0, at_most=MAX_READS)
 
 
 class WordTypes(NamedTuple):
@@ -219,13 +189,13 @@ class NeighborCounts(NamedTuple):
 def compute_word_points(
     neighbor_counts: NeighborCounts,
     features: "CSRRows | None",
-    recipe: AnchorRecipe,
+    contexts: Contexts,
     n_dimensions: int,
     spelling: float,
     random_state: int,
 ) -> Doubles:
     """Return a point for each type from its contexts and, weighted by ``spelling``, its spelling features."""
-    parts = [(compute_context_points(neighbor_counts, recipe, n_dimensions, random_state), 1.0)]
+    parts = [(compute_context_points(neighbor_counts, contexts, n_dimensions, random_state), 1.0)]
     if features is not None:
         marks = compute_spelling_points(features, neighbor_counts.counts, 2 * n_dimensions, random_state)
         parts.append((marks, spelling))
@@ -235,27 +205,25 @@ def compute_word_points(
 
 
 def compute_context_points(
-    neighbor_counts: NeighborCounts, recipe: AnchorRecipe, n_dimensions: int, random_state: int
+    neighbor_counts: NeighborCounts, contexts: Contexts, n_dimensions: int, random_state: int
 ) -> Doubles:
     """Return a point for each type from its neighbors, shape (n_types, n_coordinates)."""
-    clustered = recipe.reduction == "clusters"
+    clustered = contexts == "clusters"
+    transform: CountTransform = "none" if contexts == "consistent" else "sqrt"
     n_types = len(neighbor_counts.counts)
     # Counts by cluster are few columns and need no further reduction; counts by type do.
-    groups = cluster_groups(neighbor_counts, recipe, random_state) if clustered else sparse.eye_array(n_types).tocsr()
+    groups = cluster_groups(neighbor_counts, random_state) if clustered else sparse.eye_array(n_types).tocsr()
     counts = neighbor_counts.count_contexts(sparse.csr_array(groups))
     columns = np.asarray(counts.sum(axis=0), dtype=np.float64)
     # "reg" divides each row by its transformed sum, an estimate of the distribution of contexts.
-    rows = ContextScaling.from_column_sums(columns, transform=recipe.count_transform, scaling="reg").apply(counts)
+    rows = ContextScaling.from_column_sums(columns, transform=transform, scaling="reg").apply(counts)
     if clustered:
         return np.asarray(rows.toarray(), dtype=np.float64)
-    if recipe.reduction == "random":
-        rng = np.random.default_rng(random_state)
-        return np.asarray(rows @ rng.standard_normal((rows.shape[1], n_dimensions)))
-    if recipe.reduction == "svd":
+    if contexts == "consistent":
         return project_leading(rows, neighbor_counts.counts, n_dimensions, random_state)
     # CCA: left singular vectors times singular values of T(counts), scaled by the square roots of both sums, are the
     # projected rows times the square root of their row sum, which is divided out.
-    scaling = ContextScaling.from_column_sums(columns, transform=recipe.count_transform, scaling="cca")
+    scaling = ContextScaling.from_column_sums(columns, transform=transform, scaling="cca")
     scaled = scaling.apply(counts).astype(np.float64)
     sizes = np.sqrt(scaling.transform_counts(np.asarray(counts.sum(axis=1))))
     k = min(n_dimensions, *scaled.shape)
@@ -263,13 +231,13 @@ def compute_context_points(
     return vectors * values / np.where(sizes > 0, sizes, 1.0)[:, None]
 
 
-def cluster_groups(neighbor_counts: NeighborCounts, recipe: AnchorRecipe, random_state: int) -> CSRRows:
+def cluster_groups(neighbor_counts: NeighborCounts, random_state: int) -> CSRRows:
     """Return the indicator of the cluster of each type, shape (n_types, n_clusters)."""
     n_types = len(neighbor_counts.counts)
     # There are at most as many clusters as words with a neighbor.
     n_neighbor_types = int(np.sum(neighbor_counts.pairs.n_following + neighbor_counts.pairs.n_preceding > 0))
     n_clusters = max(1, min(N_CLUSTERS, n_neighbor_types))
-    brown = SpectralBrownClustering(n_clusters, count_transform=recipe.count_transform, random_state=random_state)
+    brown = SpectralBrownClustering(n_clusters, random_state=random_state)
     labels = brown.clusters(neighbor_counts.pairs, neighbor_counts.counts)
     ones = np.ones(n_types)
     return sparse.csr_array((ones, labels, np.arange(n_types + 1)), shape=(n_types, int(labels.max()) + 1))
