@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from dspectral import RefinementHMM, RefinementRecipe, VectorQuantizer
+from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.methods.hmm.inference import compute_posteriors
 from dspectral.types import Sentences
 from workflows._parts.drawn_sequences import refinement_sequences
@@ -57,7 +58,7 @@ def test_one_refinement_is_the_supervised_model_exactly(data, smoothing):
 def error(stream, held_out, **options):
     """Mean distance of the label shares of held-out tokens from those under the true model."""
     model = RefinementHMM(2, n_em_iter=0, smoothing=0.0, **options).fit(stream)
-    true = compute_posteriors(held_out, stream.model).posterior
+    true = compute_posteriors(held_out, HiddenMarkov(*stream.model)).posterior
     true = np.add.reduceat(true, stream.bounds[:-1], axis=1)
     return float(np.abs(model.label_shares(held_out) - true).mean())
 
