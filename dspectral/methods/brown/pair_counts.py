@@ -1,16 +1,15 @@
 """Counts of following and preceding types, in memory or in blocks of a store."""
 
 import tempfile
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.types import CSRRows, Doubles, Int64s
@@ -102,57 +101,24 @@ def _stack_rows(parts: "Sequence[CSRRows]") -> CSRRows:
     return sparse.csr_array(sparse.vstack(list(parts), format="csr"))
 
 
-def _find_longest_increasing_subsequence(order: Int64s) -> NDArray[np.bool_]:
-    """Return the mask of a longest increasing subsequence."""
-    ends: list[int] = []  # smallest last number of an increasing subsequence of each length
-    lengths = np.empty(len(order), dtype=np.int64)
-    for i, number in enumerate(order.tolist()):
-        lengths[i] = bisect_left(ends, number)
-        ends[lengths[i] : lengths[i] + 1] = [number]
-    is_kept, length = np.zeros(len(order), dtype=np.bool_), len(ends) - 1
-    for i in range(len(order) - 1, -1, -1):
-        if lengths[i] == length:
-            is_kept[i], length = True, length - 1
-    return is_kept
-
-
-# The new order is nearly that of the store, by decreasing counts. The few other types are read first and inserted.
-# Block boundaries are those of the store.
 def _iter_reordered(pairs: AdjacentCounts, order: Int64s) -> Iterator[PairBlock]:
-    """Yield blocks in another order of the types, with renumbered columns."""
-    is_kept, new_ids = _find_longest_increasing_subsequence(order), np.full(len(pairs.n_following), -1, dtype=np.int32)
+    """Yield blocks in another order of the types, with renumbered columns; items begin with their first type."""
+    # The new order is nearly that of the store, by decreasing counts, so that a block takes its rows from few others.
+    firsts, new_ids = np.array([item[0] for item in pairs.items]), np.full(len(pairs.n_following), -1, dtype=np.int32)
     new_ids[order] = np.arange(len(order), dtype=np.int32)
-    moved = order[~is_kept]
-    selected_blocks = [_select_rows(block, moved) for block in pairs]
-    moved_types = np.concatenate([kept_types for kept_types, _, _ in selected_blocks])
-    halves = (
-        _stack_rows([after for _, after, _ in selected_blocks]),
-        _stack_rows([before for _, _, before in selected_blocks]),
-    )
-    positions = np.full(len(pairs.n_following), -1, dtype=np.int64)
-    positions[moved_types] = np.arange(len(moved_types))
-    start = 0
-    for block in pairs:
-        n = block.after.shape[0]
-        kept_types = np.flatnonzero(is_kept & (order >= block.first) & (order < block.first + n))
-        is_last = block.first + n == len(pairs.n_following)
-        stop = len(order) if is_last else int(kept_types[-1]) + 1 if len(kept_types) else start
-        selected_types = order[start:stop]
-        # Select from the rows of the block followed by the rows read first.
-        rows = np.where(is_kept[start:stop], selected_types - block.first, n + positions[selected_types])
-        sides = [_stack_rows([own, other])[rows] for own, other in zip(block[1:], halves, strict=True)]
-        shape = (len(rows), len(order))
+    for start, stop in pairwise([*firsts[firsts < len(order)].tolist(), len(order)]):
+        types, parts = order[start:stop], []
+        owners = np.searchsorted(firsts, types, side="right") - 1
+        for owner in np.unique(owners):
+            block = pairs.read(pairs.items[owner])
+            rows = types[owners == owner] - block.first
+            parts.append((block.after[rows], block.before[rows]))
+        places = np.argsort(np.argsort(owners, kind="stable"))
+        sides = [_stack_rows(side)[places] for side in zip(*parts, strict=True)]
+        shape = (len(types), len(order))
         after, before = (sparse.csr_array((a.data, new_ids[a.indices], a.indptr), shape=shape) for a in sides)
         before.sort_indices()  # like a transpose
         yield PairBlock(start, after, before)
-        start = stop
-
-
-def _select_rows(block: PairBlock, type_ids: Int64s) -> tuple[Int64s, CSRRows, CSRRows]:
-    """Return the types of `type_ids` that are in a block, and their rows."""
-    rows = type_ids - block.first
-    rows = rows[(rows >= 0) & (rows < block.after.shape[0])]
-    return rows + block.first, block.after[rows], block.before[rows]
 
 
 def _write_block(path: Path, block: PairBlock) -> tuple[Path, int]:

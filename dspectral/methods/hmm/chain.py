@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dspectral._compiled import read_only
 from dspectral.registry import register_class
@@ -24,22 +23,6 @@ class HiddenMarkov(NamedTuple):
     transition: Doubles
     emission: Doubles
     final: Doubles
-
-    @classmethod
-    def from_arrays(
-        cls, initial: ArrayLike, transition: ArrayLike, emission: ArrayLike, final: ArrayLike | None = None
-    ) -> "HiddenMarkov":
-        """Return a checked model; ``final`` is ones where lengths are not modeled."""
-        n = len(np.asarray(initial))
-        parts = (initial, transition, emission, np.ones(n) if final is None else final)
-        model = cls(*(read_only(np.asarray(part, dtype=np.float64)) for part in parts))
-        shapes = [(n,), (n, n), (len(model.emission), n), (n,)]
-        for name, part, shape in zip(cls._fields, model, shapes, strict=True):
-            if part.shape != shape:
-                raise ValueError(f"{name} has shape {part.shape}, but must have {shape} for {n} states")
-            if not np.all(np.isfinite(part)) or np.any(part < 0):
-                raise ValueError(f"{name} has a negative or non-finite entry, but must be probabilities")
-        return model
 
     @property
     def n_states(self) -> int:

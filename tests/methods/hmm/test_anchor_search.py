@@ -56,7 +56,7 @@ def expectations(model):
 
 @pytest.mark.parametrize(("seed", "n_states"), [(0, 2), (1, 3), (2, 5)])
 def test_population_moments_give_the_model_back_but_for_rounding(seed, n_states):
-    model = HiddenMarkov.from_arrays(*draw_anchor_model(n_states, 30, 8.0, 0.2, seed))
+    model = HiddenMarkov(*draw_anchor_model(n_states, 30, 8.0, 0.2, seed))
     first, pairs, counts = expectations(model)
     rows = np.concatenate([pairs.T, pairs, first[:, None]], axis=1)[1:] / counts[1:, None]
     anchors = find_anchors(rows, np.arange(30), n_states)

@@ -20,7 +20,8 @@ def a_model(seed, n_states=3, n_types=4, zeros=False, lengths=True):
     if zeros:
         emission[rng.random(emission.shape) < 0.3] = 0.0
         steps[rng.random(steps.shape) < 0.3] = 0.0
-    return HiddenMarkov.from_arrays(initial, steps[:, :n_states], emission, steps[:, n_states] if lengths else None)
+    final = steps[:, n_states] if lengths else np.ones(n_states)
+    return HiddenMarkov(initial, steps[:, :n_states], emission, final).as_read_only()
 
 
 def joint_table(words, model):
@@ -105,9 +106,8 @@ def test_a_long_sentence_does_not_underflow():
 
 
 def test_impossible_sentence_is_read_without_its_impossible_token():
-    model = HiddenMarkov.from_arrays(
-        [1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [1.0, 1.0]
-    )
+    emission = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    model = HiddenMarkov(np.array([1.0, 0.0]), np.array([[0.5, 0.5], [0.0, 1.0]]), emission, np.ones(2))
     sentences = Sentences.from_ids([[0, 2, 1], [1, 1], [1, 0], [0]])
     smoothed, path = compute_posteriors(sentences, model), viterbi(sentences, model)
     assert smoothed.log_likelihood.tolist() == [-np.inf] * 3 + [0.0]
@@ -121,7 +121,7 @@ def test_impossible_sentence_is_read_without_its_impossible_token():
 
 
 def test_of_equal_paths_the_one_through_the_first_states_is_taken():
-    even = HiddenMarkov.from_arrays(np.full(3, 1 / 3), np.full((3, 3), 1 / 3), np.full((2, 3), 1 / 2))
+    even = HiddenMarkov(np.full(3, 1 / 3), np.full((3, 3), 1 / 3), np.full((2, 3), 1 / 2), np.ones(3))
     assert viterbi(Sentences.from_ids([[0, 1, 1, 0], [1]]), even).states.tolist() == [0, 0, 0, 0, 0]
 
 

@@ -59,7 +59,7 @@ def matched(found, model, m):
 
 @pytest.mark.parametrize(("n_labels", "m", "seed"), [(2, 1, 0), (2, 2, 1), (3, 2, 2), (2, 3, 3), (2, 4, 4)])
 def test_population_moments_give_the_model_back(n_labels, m, seed):
-    model = HiddenMarkov.from_arrays(*draw_refinement_model(n_labels * m, 15, 10.0, seed))
+    model = HiddenMarkov(*draw_refinement_model(n_labels * m, 15, 10.0, seed))
     actual = recover_counts(*population(model, n_labels, m))
     again = m_step(actual.counts)
     order = matched(again, model, m)
@@ -72,7 +72,7 @@ def test_population_moments_give_the_model_back(n_labels, m, seed):
 
 def test_decoding_by_operators_is_that_of_the_joint_table():
     n_labels, m = 2, 2
-    model = HiddenMarkov.from_arrays(*draw_refinement_model(n_labels * m, 6, 5.0, 3))
+    model = HiddenMarkov(*draw_refinement_model(n_labels * m, 6, 5.0, 3))
     actual = Operators(*(read_only(p) for p in find_operators(*population(model, n_labels, m))))
     sentences = Sentences.from_ids([[1, 4, 2], [3], [2, 2, 5, 6], []])
     out = np.empty((len(sentences.ids), n_labels))

@@ -318,8 +318,9 @@ def chain_from_moments(
     # The inverse amplifies noise: negative entries become 0. The prior, spread evenly over each row, keeps every step
     # possible, since EM never changes a zero.
     share = prior / emission.shape[1]
-    return HiddenMarkov.from_arrays(
+    return HiddenMarkov(
         normalize(np.maximum(initial, 0.0) + share, axis=0),
         normalize(np.maximum(steps, 0.0) + share, axis=1),
         emission,
-    )
+        np.ones(len(initial)),
+    ).as_read_only()

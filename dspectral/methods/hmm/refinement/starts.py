@@ -250,7 +250,7 @@ def mix_refinements(model: HiddenMarkov, bounds: Int64s) -> HiddenMarkov:
             # In place through a view. Distributions still sum to 1.
             label_states = part[..., start:end]
             label_states += MIXING * (label_states.mean(axis=-1, keepdims=True) - label_states)
-    return HiddenMarkov.from_arrays(initial, transition, emission, model.final)
+    return HiddenMarkov(initial, transition, emission, model.final).as_read_only()
 
 
 def _make_views(n_types: int, n_labels: int, recipe: RefinementRecipe, random_state: int) -> Views:
