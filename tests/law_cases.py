@@ -14,7 +14,7 @@ from dspectral.decomposition.nystrom import NystromSketch
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
 from dspectral.methods.hmm.inference import HiddenMarkov
 from dspectral.methods.hmm.refinement.starts import OperatorMoments, ViewMoments, Views
-from dspectral.methods.lsi.hybrid import ClassGramProduct, CrossProduct
+from dspectral.methods.lsi.hybrid import ClassGramProduct
 from dspectral.methods.lsi.linear_svm import Relevancy, SquaredHinge, TopScores
 from dspectral.methods.lsi.local_regions import LocalSpaces
 from dspectral.methods.multilabel.documents import DocumentSample, SampleBounds
@@ -115,10 +115,11 @@ def texts(rng, n):
 # Parameters that a pass hands to ``of``.
 
 RNG = np.random.default_rng(5)
-MODEL = HiddenMarkov.from_arrays(
+MODEL = HiddenMarkov(
     RNG.dirichlet(np.ones(K)),
     RNG.dirichlet(np.ones(K), size=K).T * 0.9,
     RNG.dirichlet(np.ones(TYPES), size=K).T,
+    np.ones(K),
 )
 VIEWS = Views(RNG.standard_normal((TYPES, 2)), np.array([0.5]), np.array([0.9]), L)
 PROJECTIONS = RNG.standard_normal((L, VIEWS.width + 1, 2))
@@ -215,7 +216,6 @@ CASES = [
         alpha=0.3,
         factor=np.ones((D, 2)),
     ),
-    case(CrossProduct, (csr, features), lambda n: 8 * (D + K * D)),
     case(ContextCounts, (tokens,), lambda n: 12 * TYPES * TYPES + 8 * TYPES, n_types=TYPES, window=2),
     case(ExpectedCounts, (tokens,), lambda n: 8 * (2 * K + K * K + K * TYPES), model=MODEL),
     case(Likelihood, (tokens,), lambda n: 0, model=MODEL),
