@@ -107,8 +107,8 @@ def explore(  # noqa: PLR0913  options of the reader
         Format of the files, as for :func:`dspectral.build_store`.
     clean : bool or collection of str, default=True
         Rules for parts of the text to mask, because they are not words, as for :func:`dspectral.build_corpus`;
-        here "ids" also masks hexadecimal numbers, and "numbers" masks all numbers. True is all rules. Excerpts are
-        not masked.
+        here "ids" also masks hexadecimal numbers, "numbers" all numbers, and "signatures", in topics, passages that 1 %
+        of the documents repeat. True is all rules. Excerpts are not masked.
     scratch : str or path, optional
         Folder for intermediate results, visible to every worker; they are removed at the end. By default a
         temporary folder.
@@ -180,7 +180,8 @@ def explore(  # noqa: PLR0913  options of the reader
                 source_options=source_options,
             )
         min_count = min_count or get_default_min_count(corpus.n_tokens)
-        words = FrequentWords.from_corpus(corpus, min_count=min_count, n_words=sizes.n_words, clean=rules)
+        with stages.measure("Find passages that documents repeat", TOKENS):
+            words = FrequentWords.from_corpus(corpus, min_count=min_count, n_words=sizes.n_words, clean=rules)
         if not words.n_tokens:
             raise ValueError(f"{'texts' if n_texts else ', '.join(paths)} must hold at least one word, but has none")
         name = _get_title(paths[0])
@@ -305,6 +306,8 @@ def _analyze_words(
             f"{n_codes:,} strings of 40 characters or more that are not words, such as lines of base64"
         )
     exploration.masked, exploration.stem_length = words.masked, stem_length
+    if documents.n_covered:
+        exploration.masked["words of repeated passages"] = documents.n_covered
     exploration.n_repeated = sum(int(mask.sum()) for mask in documents.is_repeated.values())
     exploration.warning = _find_tokenization_problem(words, tokenizer)
     if exploration.warning:

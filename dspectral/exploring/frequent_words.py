@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from scipy import sparse
 
 from dspectral.engine import Blocks, run_tasks
 from dspectral.engine.graph import ContentAddressedReader
+from dspectral.exploring.passages import Passages, find_passages
 from dspectral.inputs.sequences import TokenCorpus
 from dspectral.store.corpus import Corpus, SentenceBlock, read_sentences
 from dspectral.store.location import Location
@@ -44,7 +45,10 @@ class TokenKinds(NamedTuple):
 
 
 class FrequentWords(NamedTuple):
-    """Frequent words of a corpus, the kinds of all types, and the number of masked parts by rule of cleaning."""
+    """Frequent words of a corpus, the kinds of all types, and the number of masked parts by rule of cleaning.
+
+    `passages`: those that many documents repeat, whose words are not counted in documents.
+    """
 
     corpus: Corpus
     words: list[str]
@@ -53,6 +57,7 @@ class FrequentWords(NamedTuple):
     n_tokens: int
     n_types: int
     masked: dict[str, int]
+    passages: Passages | None = None
 
     @classmethod
     def from_corpus(
@@ -79,7 +84,8 @@ class FrequentWords(NamedTuple):
         types = np.concatenate([[0], word_types])
         words = [RARE, *(tokens[i] for i in word_types.tolist())]
         n_types = int((is_word & (counts > 0))[1:].sum())
-        return cls(corpus, words, types, kinds, int(counts[is_word].sum()), n_types, dict(masked))
+        passages = find_passages(corpus, is_word) if "signatures" in clean else None
+        return cls(corpus, words, types, kinds, int(counts[is_word].sum()), n_types, dict(masked), passages)
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -112,7 +118,7 @@ class FrequentWords(NamedTuple):
             stems = [self.corpus.words[i][:stem_length] for i in types.tolist()]
             ids = ids.copy()  # types are in order of falling count
             ids[types] = [first.setdefault(*pair) for pair in zip(stems, ids[types].tolist(), strict=True)]
-        count = partial(count_block, word_ids=ids, n_words=n_words, is_repeated=is_repeated)
+        count = partial(count_block, word_ids=ids, n_words=n_words, is_repeated=is_repeated, passages=self.passages)
         return Blocks(ContentAddressedReader(count, self.corpus.location), self.corpus.blocks)
 
 
@@ -141,12 +147,15 @@ def count_block(
     word_ids: NDArray[np.int32],
     n_words: int,
     is_repeated: dict[str, NDArray[np.bool_]],
+    passages: Passages | None = None,
 ) -> CSRRows:
     """Return the counts of frequent words in a block of documents, shape (n_documents, n_words)."""
     ids, offsets = read_sentences(location, block)
     # Column 0 stays empty: all documents share rare words.
     columns = word_ids[ids]
     has_word = columns > 0
+    if passages is not None:
+        has_word &= ~passages.cover(Sentences(ids, offsets))
     if block.name in is_repeated:
         has_word &= ~np.repeat(is_repeated[block.name], np.diff(offsets))
     starts = np.concatenate([[0], np.cumsum(has_word)])[offsets]
@@ -159,13 +168,15 @@ def count_block(
 class DocumentFacts(NamedTuple):
     """Numbers of non-empty documents and sentences, whether a sentence has two words, and repeated documents by block.
 
-    A document is repeated if an earlier one has the same three or more frequent words.
+    A document is repeated if an earlier one has the same three or more frequent words. `n_covered`: number of words of
+    repeated passages.
     """
 
     n_documents: int
     n_sentences: int
     has_pairs: bool
     is_repeated: dict[str, NDArray[np.bool_]]
+    n_covered: int
 
 
 def describe_documents(words: FrequentWords) -> DocumentFacts:
@@ -173,18 +184,20 @@ def describe_documents(words: FrequentWords) -> DocumentFacts:
     codes = np.random.default_rng(0).integers(1 << 63, size=len(words.words), dtype=np.uint64)
     location, blocks, kinds = words.corpus.location, words.corpus.blocks, words.kinds
 
-    def describe(block: SentenceBlock) -> tuple[int, int, int, NDArray[np.uint64]]:
-        """Return numbers of documents, sentences and longer sentences, and hashes of word sets, 0 for small sets."""
+    def describe(block: SentenceBlock) -> tuple[Any, ...]:
+        """Return numbers of documents, sentences, longer ones and words of passages, and hashes of larger word sets."""
         documents = read_sentences(location, block)
         n_words_before = np.concatenate([[0], np.cumsum(kinds.word_ids[documents.ids] >= 0)])[documents.offsets]
         lengths = np.diff(split_sentences(documents, kinds).offsets)
-        rows = count_block(location, block, word_ids=kinds.word_ids, n_words=len(codes), is_repeated={})
+        rows = count_block(
+            location, block, word_ids=kinds.word_ids, n_words=len(codes), is_repeated={}, passages=words.passages
+        )
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes[rows.indices], dtype=np.uint64)])
         hashes = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]  # modulo 2^64
         hashes[np.diff(rows.indptr) < MIN_WORDS] = 0
-        counts = (np.diff(n_words_before) > 0, lengths > 0, lengths > 1)
-        n_documents, n_sentences, n_pairs = (int(mask.sum()) for mask in counts)
-        return n_documents, n_sentences, n_pairs, hashes
+        is_covered = words.passages.cover(documents) & (kinds.word_ids[documents.ids] >= 0) if words.passages else False
+        counts = (np.diff(n_words_before) > 0, lengths > 0, lengths > 1, is_covered)
+        return *(int(np.sum(mask)) for mask in counts), hashes
 
     *counts, hashes = zip(*run_tasks(describe, blocks, name="count-sentences"), strict=True)
     joined = np.concatenate(hashes)
@@ -192,5 +205,5 @@ def describe_documents(words: FrequentWords) -> DocumentFacts:
     is_repeated[np.unique(joined, return_index=True)[1]] = False
     ends = np.cumsum([block.n_sentences for block in blocks])
     masks = zip((block.name for block in blocks), np.split(is_repeated, ends[:-1]), strict=True)
-    n_documents, n_sentences, n_pairs = map(sum, counts)
-    return DocumentFacts(n_documents, n_sentences, n_pairs > 0, dict(masks))
+    n_documents, n_sentences, n_pairs, n_covered = map(sum, counts)
+    return DocumentFacts(n_documents, n_sentences, n_pairs > 0, dict(masks), n_covered)

@@ -67,8 +67,8 @@ MAX_MIN_DF = 5
 """Largest min_df, that of long texts."""
 N_COHERENT, MIN_COHERENCE = 5, 0.02
 """Number of first words whose coherence orders topics, and its minimum."""
-CHANCE, MIN_SUBJECTS = 0.05, 0.15
-"""Share of topics of shuffled documents that would have a subject, and share of topics below which chance is likely."""
+MIN_SUBJECTS = 0.1
+"""Share of topics with a subject below which chance is likely."""
 N_TYPICAL = 3
 N_NEAREST = 5
 N_NEAR_WORDS = 10
@@ -118,18 +118,16 @@ def can_be_topic_words(words: list[str], *, are_pairs: bool) -> NDArray[np.bool_
 def find_subjects(topics: Topics, sample: CSRRows) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the coherence of topics in a sample of documents, and which topics have a subject.
 
-    Their words are together more often than those of 95 % of the topics of shuffled documents. If hardly more topics
-    than by chance pass, they must be three standard deviations above the mean of the latter. Shapes: `sample` (n, d).
+    Their coherence is two standard deviations above the mean of topics of shuffled documents, or three if hardly more
+    topics than by chance pass. Shapes: `sample` (n, d).
     """
     rows, names = select_columns(sample, topics.columns_), topics.words_ or []
     shuffled = shuffle_words(rows)
     chance = Topics(topics.n_topics, min_df=1, max_df=1.0, random_state=topics.random_state).fit(shuffled, terms=names)
     coherence = measure_coherence(rows, topics.top_words(), names)
     by_chance = measure_coherence(shuffled, chance.top_words(), names)
-    has_subject = coherence > np.quantile(by_chance, 1 - CHANCE)
-    if has_subject.mean() < MIN_SUBJECTS:
-        has_subject = coherence > by_chance.mean() + 3 * by_chance.std()
-    return coherence, has_subject
+    deviations = (coherence - by_chance.mean()) / max(by_chance.std(), np.finfo(np.float64).tiny)
+    return coherence, deviations > (2 if np.mean(deviations > 2) > MIN_SUBJECTS else 3)
 
 
 def make_topic_model(

@@ -59,6 +59,8 @@ MAX_MEAN_LETTERS = 4
 """Maximum mean length of words in scripts without spaces; segmented Japanese, Chinese or Thai has two or three."""
 SAMPLE_BYTES, MIN_LETTERS = 1 << 15, 500
 """Bytes of a block that are checked for its scripts, and the minimum number of letters in them."""
+DOTLESS, DOTTED = "\u0131".encode(), "\u0130".encode()
+"""Lowercase of I and uppercase of i in Turkish and other Turkic languages."""
 MIDWORD_SIGNS = "'\u2019\u00b7\u2027\u05f4"
 """Characters that do not end a word between two letters: apostrophes, Catalan middle dot, Hebrew gershayim."""
 EXTENDERS = "\u200c\u30fc\uff70\uff9e\uff9f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
@@ -91,6 +93,8 @@ def tokenize_by_rule(
     first. Memory: at most four times the bytes of the text, and 8 bytes per token.
     """
     documents = check_offsets(documents)
+    if lowercase:
+        documents = _lower_dotted_i(documents)
     if rule == "language":
         documents, rule = mask_codes(documents), "words"
     tokens, needs_python, (document, byte) = _split_documents(
@@ -102,6 +106,20 @@ def tokenize_by_rule(
         return Tokens.from_arrays(*tokens)
     documents = prepare_in_python(documents, needs_python, lowercase=lowercase, normalize=normalize)
     return tokenize_by_rule(documents, rule, lowercase=lowercase, keep_signs=keep_signs)
+
+
+def _lower_dotted_i(documents: Documents) -> Documents:
+    """Return documents with the letters I and \u0130 in lowercase, in Turkish text as \u0131 and i."""
+    text = documents.data.tobytes()
+    if DOTLESS not in text and DOTTED not in text:
+        return documents
+    texts = []
+    for i in range(documents.n_documents):
+        content = documents.text(i)
+        # In Turkish text there are two dotless i for three dotted ones; names in other text are fewer.
+        is_turkish = 3 * content.count(DOTLESS) > content.count(b"i")
+        texts.append((content.replace(b"I", DOTLESS) if is_turkish else content).replace(DOTTED, b"i"))
+    return Documents.from_strings(texts)
 
 
 def count_unspaced(token: str) -> int:

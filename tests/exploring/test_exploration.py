@@ -187,7 +187,7 @@ def test_parts_that_are_not_words_are_masked_and_counted_on_the_page():
     noise = "RT @anna: see https://a.org/b?c=d at 2026-11-26T10:00:00Z"
     texts = [f"{text} {noise} 7f3a09c1{i}" for i, text in enumerate(two_subjects())]
     explored = dspectral.explore(texts=texts, sizes=SMALL)
-    assert explored.masked == {"users": 240, "urls": 240, "timestamps": 240, "ids": 240}
+    assert explored.masked.items() >= {"users": 240, "urls": 240, "timestamps": 240, "ids": 240}.items()
     assert not {"anna", "https", "org", "rt"} & set(explored.vocabulary.words)
     assert "240 urls" in Page(explored.html()).text
     raw = dspectral.explore(texts=texts, sizes=SMALL, clean=["users"])

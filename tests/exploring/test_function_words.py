@@ -55,3 +55,21 @@ def test_every_language_of_a_mixed_text_has_its_list(tmp_path):
         assert language == expected
         assert "monday" in listed
         assert ("lundi" in listed) == (share == 10)
+
+
+def test_footers_are_passages_and_repeated_texts_are_not(tmp_path):
+    rng = np.random.default_rng(0)
+    texts = [" ".join("".join(pair) for pair in rng.choice(list("abcdefghij"), (30, 3))) for _ in range(300)]
+    footer = "sent by the list server of our club , issue"
+    words = make_words(
+        [f"{text} {footer} {i}." if i % 3 else text for i, text in enumerate(texts)], tmp_path / "footers"
+    )
+    assert words.passages is None  # without clean
+    words = FrequentWords.from_corpus(words.corpus, min_count=1, n_words=10_000, clean=["signatures", "numbers"])
+    facts = describe_documents(words)
+    assert facts.n_covered == 200 * 9
+    counts = words.get_document_counts(facts.is_repeated)
+    total = sparse.vstack([counts.read(block) for block in counts.items]).sum(axis=0)
+    assert total[words.words.index("server")] == total[words.words.index("club")] == 0
+    log = make_words([f"{footer} {i % 50}" for i in range(300)], tmp_path / "log")
+    assert FrequentWords.from_corpus(log.corpus, min_count=1, n_words=100, clean=["signatures"]).passages is None
