@@ -98,9 +98,9 @@ def why_no_s3():
 
 
 class Endpoint:
-    """The server, and the data of these tests in a bucket of it."""
+    """The server, and a bucket of it with the data of these tests, if there are places."""
 
-    def __init__(self, places):
+    def __init__(self, places=None):
         self._places = places
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -137,7 +137,8 @@ class Endpoint:
 
     def _put(self):
         # In a process of its own: s3fs keeps a thread and connections, which warn when this process ends.
-        order = json.dumps([self.options, self._places.counts, self._places.corpus])
+        local = {} if self._places is None else {name: getattr(self._places, name) for name in ("counts", "corpus")}
+        order = json.dumps([self.options, local])
         done = Started(python("-c", UPLOAD, order))
         try:
             assert done.wait() == 0, done.lines[-5:]
@@ -147,9 +148,9 @@ class Endpoint:
 
 UPLOAD = f"""
 import json, sys, s3fs
-options, counts, corpus = json.loads(sys.argv[1])
+options, local = json.loads(sys.argv[1])
 files = s3fs.S3FileSystem(**options)
 files.mkdir("{BUCKET}")
-files.put(counts, "{BUCKET}/counts", recursive=True)
-files.put(corpus, "{BUCKET}/corpus", recursive=True)
+for name, path in local.items():
+    files.put(path, f"{BUCKET}/{{name}}", recursive=True)
 """

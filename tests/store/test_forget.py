@@ -51,7 +51,7 @@ def draw_rows():
     return rows, sparse.csr_array(np.random.default_rng(0).integers(0, 2, (N_ROWS, 4)).astype(np.float32))
 
 
-def write_store(url, removed=()):
+def write_store(url, removed=(), **options):
     """Write a store that never had some rows, whose blocks have the same boundaries."""
     remaining = np.setdiff1d(np.arange(N_ROWS), removed)
     sizes = np.bincount(remaining // BLOCK_ROWS, minlength=N_BLOCKS)
@@ -60,7 +60,7 @@ def write_store(url, removed=()):
         da.map_blocks, sparse.csr_array, dtype=np.float32, meta=sparse.csr_array((0, 0), dtype=np.float32)
     )
     rows, labels = (to_rows(da.from_array(X[remaining].toarray(), chunks=chunks)) for X in draw_rows())
-    return write_counts(rows, str(url), labels=labels)
+    return write_counts(rows, str(url), labels=labels, **options)
 
 
 def get_contents(store):
