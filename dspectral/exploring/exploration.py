@@ -29,7 +29,7 @@ from dspectral.parameters import check_integer
 from dspectral.paths import expand_path
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.corpus_build import CHARACTERS, build_corpus
-from dspectral.store.from_text.lines import BLOCK_BYTES, MAX_DOCUMENT_BYTES, DocumentSizeLimit, ReadOptions
+from dspectral.store.from_text.lines import BLOCK_BYTES, MAX_DOCUMENT_BYTES, ReadOptions
 from dspectral.store.from_text.text_input import TextInput, open_text
 from dspectral.text.cleaning import check_clean
 from dspectral.text.token_rules import TokenRule
@@ -154,9 +154,8 @@ def explore(  # noqa: PLR0913  options of the reader
         paths, n_texts = _resolve_sources(sources, texts, folder, stages)
         # With a field, each record is a document; build_corpus would read each of its lines as a sentence.
         unit = "field" if unit is None and field is not None else unit
-        limit = DocumentSizeLimit.validate(max_document_bytes, long_documents)
-        kind = unit, field, encoding, delimiter
-        read_options = ReadOptions(*kind, block_bytes, errors, source_options, limit, missing, format)
+        kind, limit = (unit, field, encoding, delimiter), (max_document_bytes, long_documents)
+        read_options = ReadOptions(*kind, block_bytes, errors, source_options, *limit, missing, format)
         files = paths if texts is not None else list_sources(paths, read_options)
         text = open_text(files, read_options, as_sentences=True)
         if unit is None and (detected := detect_unit(text)):
@@ -192,7 +191,7 @@ def explore(  # noqa: PLR0913  options of the reader
     names = None if texts is not None else [_get_public_name(path) for path in paths]
     fields = _get_fields(read_options, *SOURCE_FIELDS) | {"by": by if by is None or isinstance(by, str) else "groups"}
     # Without options of file systems, which may hold secrets.
-    limits = _get_fields(read_options, "block_bytes", "errors") | limit.record()
+    limits = _get_fields(read_options, "block_bytes", "errors") | read_options.record()
     exploration.settings |= {"sources": names, "min_count": min_count, "seed": seed, **limits}
     exploration.settings |= {field: value for field, value in fields.items() if value is not None}
     if tokenizer in ("words", "language"):

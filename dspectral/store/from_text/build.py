@@ -13,9 +13,7 @@ from dspectral.store.counts import CountStore, get_totals_path, open_finished
 from dspectral.store.from_text.counting import count_vocabulary
 from dspectral.store.from_text.lines import (
     BLOCK_BYTES,
-    DEFAULT_SIZE_LIMIT,
     MAX_DOCUMENT_BYTES,
-    DocumentSizeLimit,
     ReadOptions,
 )
 from dspectral.store.from_text.readers import concatenate_documents, read_file_range, slice_documents
@@ -164,9 +162,8 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
     settings = _resolve_settings(hashing, vocabulary)
     keep = _resolve_keep_terms(keep_terms, finished, hashed=isinstance(settings, HashingSettings))
     id_field, keep_texts = id_field or stored.get("id_field"), keep_texts or stored.get("keep_texts", False)
-    size_limit = DocumentSizeLimit.validate(max_document_bytes, long_documents)
-    kind = unit, field, encoding, delimiter
-    read_options = ReadOptions(*kind, block_bytes, errors, source_options, size_limit, missing, format)
+    kind, limit = (unit, field, encoding, delimiter), (max_document_bytes, long_documents)
+    read_options = ReadOptions(*kind, block_bytes, errors, source_options, *limit, missing, format)
     text = open_text(sources, read_options, id_field=id_field)
     # The provenance is also the manifest: a call resumes an interrupted build only if all of it is equal.
     provenance = _make_provenance(text, settings, keep)
@@ -291,7 +288,9 @@ def _write_ids(writer: StoreWriter, blocks: Sequence[BlockInfo], ranges: Sequenc
     read: Read = partial(read_saved_texts, location=writer.location, part=f"/{IDS}")
     source_name = "the texts given"
     if ids is not None:
-        read_options = ids.read_options._replace(block_bytes=MAX_DOCUMENT_BYTES, size_limit=DEFAULT_SIZE_LIMIT)
+        read_options = ids.read_options._replace(
+            block_bytes=MAX_DOCUMENT_BYTES, max_document_bytes=MAX_DOCUMENT_BYTES, long_documents="error"
+        )
         read = partial(read_file_range, read_options=read_options)
         ranges, source_name = ids.ranges, ids.source_names
     runs = [sizes.get(number, []) for number in range(len(ranges))]

@@ -14,7 +14,7 @@ from dspectral.store.arrays import compute_digest, write_array
 from dspectral.store.corpus import Corpus, SentenceBlock, find_corpus, find_sentences
 from dspectral.store.counts import CORPUS_KEY, FORMAT
 from dspectral.store.from_text.counting import count_terms, merge_partition
-from dspectral.store.from_text.lines import BLOCK_BYTES, MAX_DOCUMENT_BYTES, DocumentSizeLimit, ReadOptions
+from dspectral.store.from_text.lines import BLOCK_BYTES, MAX_DOCUMENT_BYTES, ReadOptions
 from dspectral.store.from_text.text_input import Read, TextInput, TextSources, build_blocks, open_text
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, get_term_index, write_vocabulary
 from dspectral.store.writer import StoreWriter, open_writer, write_root
@@ -130,9 +130,8 @@ def build_corpus(  # noqa: PLR0913  options of the reader
     settings |= {"normalize": normalize} if check_normalize(normalize) else {}
     rules = check_clean(clean)
     settings |= {"clean": rules} if clean else {}
-    size_limit = DocumentSizeLimit.validate(max_document_bytes, long_documents)
-    kind = unit, field, encoding, delimiter
-    read_options = ReadOptions(*kind, block_bytes, errors, source_options, size_limit, missing, format)
+    kind, limit = (unit, field, encoding, delimiter), (max_document_bytes, long_documents)
+    read_options = ReadOptions(*kind, block_bytes, errors, source_options, *limit, missing, format)
     text = open_text(sources, read_options, as_sentences=True)
     provenance = {
         "sources": text.describe(),

@@ -72,12 +72,6 @@ class DocumentSizeLimit(NamedTuple):
     remedy: str = "max_document_bytes allows more, and long_documents='skip' or 'truncate' reads on"
     counts: ReadCounts | None = None
 
-    @classmethod
-    def validate(cls, max_document_bytes: int, long_documents: str) -> Self:
-        """Return the limit of two parameters of a builder; raise if one is invalid."""
-        check_option("long_documents", long_documents, ("error", "skip", "truncate"))
-        return cls(check_size("max_document_bytes", max_document_bytes), long_documents)
-
     @property
     def record_limit(self) -> Self:
         """Limit of whole records, which are larger than their text and cannot be truncated."""
@@ -85,13 +79,7 @@ class DocumentSizeLimit(NamedTuple):
         if self.treatment != "truncate":
             return self._replace(n_bytes=n_bytes)
         remedy = "max_document_bytes allows more, and long_documents='skip' reads on"
-        return self._replace(n_bytes=n_bytes, treatment="error", remedy=remedy, counts=None)
-
-    def record(self) -> dict[str, Any]:
-        """Return the entries for the provenance; none for the default limit."""
-        if self == DocumentSizeLimit():
-            return {}
-        return {"max_document_bytes": self.n_bytes, "long_documents": self.treatment}
+        return self._replace(n_bytes=n_bytes, treatment="error", remedy=remedy)
 
     def add_count(self, name: str, n: int = 1, position: str | None = None) -> None:
         """Add to a count, and note the position of a long document."""
@@ -155,10 +143,17 @@ class ReadOptions(NamedTuple):
     block_bytes: int = BLOCK_BYTES
     errors: str = "strict"
     storage_options: dict[str, Any] | None = None
-    size_limit: DocumentSizeLimit = DEFAULT_SIZE_LIMIT
+    max_document_bytes: int = MAX_DOCUMENT_BYTES
+    long_documents: str = "error"
     missing: str | None = None
     format: str | None = None
     text_field: str | None = None
+    counts: ReadCounts | None = None
+
+    @property
+    def size_limit(self) -> DocumentSizeLimit:
+        """Size limit of documents."""
+        return DocumentSizeLimit(self.max_document_bytes, self.long_documents, counts=self.counts)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -168,19 +163,16 @@ class ReadOptions(NamedTuple):
     def validate(self) -> Self:
         """Return validated options; raise ValueError for an unknown value."""
         check_option("errors", self.errors, ERRORS)
-        if self.unit is not None:
-            check_option("unit", self.unit, UNITS)
-        if self.format is not None:
-            check_option("format", self.format, tuple(FORMATS))
-        if self.missing is not None:
-            check_option("missing", self.missing, ("error", "empty", "skip"))
+        check_option("long_documents", self.long_documents, ("error", "skip", "truncate"))
+        check_option("unit", self.unit, (None, *UNITS))
+        check_option("format", self.format, (None, *FORMATS))
+        check_option("missing", self.missing, (None, "error", "empty", "skip"))
         if self.delimiter is not None and not (isinstance(self.delimiter, str) and len(self.delimiter) == 1):
             raise ValueError(f"delimiter={self.delimiter!r} must be one character, such as ';'")
-        return self._replace(block_bytes=check_size("block_bytes", self.block_bytes))
-
-    def with_counts(self, counts: ReadCounts) -> Self:
-        """Return options that count long documents, blank lines and missing texts."""
-        return self._replace(size_limit=self.size_limit._replace(counts=counts))
+        sizes: dict[str, Any] = {
+            name: check_size(name, getattr(self, name)) for name in ("block_bytes", "max_document_bytes")
+        }
+        return self._replace(**sizes)
 
     @property
     def missing_treatment(self) -> str:
@@ -194,8 +186,8 @@ class ReadOptions(NamedTuple):
 
     def record(self) -> dict[str, Any]:
         """Return the entries for the provenance, without defaults."""
-        others = {"missing": self.missing, "format": self.format}
-        return self.size_limit.record() | {name: value for name, value in others.items() if value is not None}
+        names = "max_document_bytes", "long_documents", "missing", "format"
+        return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(DEFAULTS, name)}
 
 
 DEFAULTS = ReadOptions()
@@ -282,9 +274,9 @@ def read_line_chunks(
     for data, size in _split_at_lines(lines, begins, stop, chunk_bytes, max_line_bytes):
         text = data if begins else data.removeprefix(BYTE_ORDER_MARK)
         chunk = LineChunk(text, url, begins + len(data) - len(text), line)
-        if len(text) > size_limit.n_bytes:
-            yield from _limit_line_sizes(chunk, size_limit, encoding, empty)
-        elif text:
+        if max(map(len, text.split(b"\n"))) > size_limit.n_bytes:
+            chunk = _limit_line_sizes(chunk, size_limit, encoding, empty)
+        if chunk.data:
             yield chunk
         begins += size
         line = None if line is None else line + data.count(10)
@@ -319,32 +311,16 @@ def read_whole_file(file: IO[bytes], url: str, size_limit: DocumentSizeLimit, en
     return LineChunk(text, url, 0, 1)
 
 
-def _limit_line_sizes(
-    chunk: LineChunk, size_limit: DocumentSizeLimit, encoding: str | None, empty: bytes
-) -> Iterator[LineChunk]:
-    """Yield the lines of a chunk; each long line is skipped or truncated and becomes a chunk of its own."""
-    ends = np.flatnonzero(np.frombuffer(chunk.data, dtype=np.uint8) == 10)
-    stops = ends if chunk.data.endswith(b"\n") else np.append(ends, len(chunk.data))
-    starts = np.concatenate([[0], stops[:-1] + 1])
-    # Lines before `n_processed` were yielded; CR of a CR LF end does not count.
-    n_processed = 0
-    for i in np.flatnonzero(stops - starts > size_limit.n_bytes).tolist():
-        a, b = int(starts[i]), int(stops[i])
-        text = chunk.data[a:b].removesuffix(b"\r")
-        if len(text) <= size_limit.n_bytes:
-            continue
-        if a > n_processed:
-            yield _slice_chunk(chunk, n_processed, a)
-        data = size_limit.shorten(text, chunk.describe_position(a), "a line", encoding, empty)
-        yield _slice_chunk(chunk, a, b)._replace(data=data + b"\n")
-        n_processed = b + 1
-    if n_processed < len(chunk.data):
-        yield _slice_chunk(chunk, n_processed, len(chunk.data))
-
-
-def _slice_chunk(chunk: LineChunk, a: int, b: int) -> LineChunk:
-    line = None if chunk.line is None else chunk.line + chunk.data.count(10, 0, a)
-    return chunk._replace(data=chunk.data[a:b], byte=chunk.byte + a, line=line)
+def _limit_line_sizes(chunk: LineChunk, size_limit: DocumentSizeLimit, encoding: str | None, empty: bytes) -> LineChunk:
+    """Return a chunk whose long lines are skipped or truncated; CR of a CR LF end does not count."""
+    lines, offset = [], 0
+    for line in re.findall(rb"[^\n]*\n|[^\n]+", chunk.data):
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        is_long = len(text) > size_limit.n_bytes
+        position = chunk.describe_position(offset) if is_long else ""
+        lines.append(size_limit.shorten(text, position, "a line", encoding, empty) + b"\n" if is_long else line)
+        offset += len(line)
+    return chunk._replace(data=b"".join(lines))
 
 
 def _seek_first_line(file: _LineEndReader, start: int, stop: int) -> int:

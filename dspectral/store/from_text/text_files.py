@@ -17,7 +17,6 @@ from dspectral.store.columns import columns_from_hashing, set_columns
 from dspectral.store.from_text.lines import (
     BLOCK_BYTES,
     MAX_DOCUMENT_BYTES,
-    DocumentSizeLimit,
     FileRange,
     ReadCounts,
     ReadOptions,
@@ -94,9 +93,8 @@ class TextFiles:
     ) -> None:
         every = [sources] if isinstance(sources, str | PathLike) else sources
         self.sources = [expand_path(source) for source in every]
-        size_limit = DocumentSizeLimit.validate(max_document_bytes, long_documents)
-        kind = unit, field, encoding, delimiter
-        read_options = ReadOptions(*kind, block_bytes, errors, storage_options, size_limit, missing, format)
+        kind, limit = (unit, field, encoding, delimiter), (max_document_bytes, long_documents)
+        read_options = ReadOptions(*kind, block_bytes, errors, storage_options, *limit, missing, format)
         self.read_options = read_options.validate()
 
     def __repr__(self) -> str:
@@ -112,7 +110,7 @@ class TextFiles:
             """Return size and text digest of each block of a byte range, and the counts of long documents."""
             counts = ReadCounts()
             # Later reads compare the digest to detect a changed file.
-            blocks = read_file_range(file_range, read_options.with_counts(counts))
+            blocks = read_file_range(file_range, read_options._replace(counts=counts))
             return [(documents.n_documents, compute_digest(*documents)) for documents in blocks], counts
 
         block_counts = run_tasks(count, ranges, name="count-documents")

@@ -84,7 +84,7 @@ class TextInput(NamedTuple):
         def read(text_range: Any) -> Iterator[Documents]:
             """Yield the documents of a part of the text, then write its read counts if there are any."""
             counts = ReadCounts()
-            blocks = read_range(text_range, read_options.with_counts(counts))
+            blocks = read_range(text_range, read_options._replace(counts=counts))
             yield from map(split_documents, blocks) if by_lines else blocks
             if counts.totals:
                 name = sha256(repr(text_range).encode()).hexdigest()[:32]

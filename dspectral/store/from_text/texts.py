@@ -286,7 +286,7 @@ def _save_partition(
     blocks = []
     # Block boundaries depend only on the texts, so a resumed build has the same blocks.
     counts = ReadCounts()
-    read_options = read_options.with_counts(counts)
+    read_options = read_options._replace(counts=counts)
     item_label = f"partition {number}, document" if number else "document"
     # `ids` are the ids of texts that are not in a block yet.
     ids: list[str] = []

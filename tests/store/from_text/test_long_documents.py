@@ -38,9 +38,9 @@ def read(url, longest, *, block_bytes=1 << 20, span_bytes=16 << 20, **options):
     found = ReadCounts()
     spans, read_options = (
         spans_of(url, span_bytes=span_bytes, **options),
-        ReadOptions(block_bytes=block_bytes, size_limit=longest),
+        ReadOptions(block_bytes=block_bytes, max_document_bytes=longest.n_bytes, long_documents=longest.treatment),
     )
-    blocks = [b for span in spans for b in read_file_range(span, read_options.with_counts(found))]
+    blocks = [b for span in spans for b in read_file_range(span, read_options._replace(counts=found))]
     return [b.text(i).decode() for b in blocks for i in range(b.n_documents)], found
 
 
@@ -116,7 +116,7 @@ def test_places_behind_a_long_line_stay_those_of_the_file(tmp_path):
             read(str(path), DocumentSizeLimit(10, "skip"), block_bytes=block_bytes)
     (_, second) = spans_of(str(path), span_bytes=100)
     with pytest.raises(ValueError, match=r"a.txt, byte 111.*UTF-8"):
-        list(read_file_range(second, ReadOptions(block_bytes=64, size_limit=DocumentSizeLimit(10, "skip"))))
+        list(read_file_range(second, ReadOptions(block_bytes=64, max_document_bytes=10, long_documents="skip")))
 
 
 def test_texts_of_other_encodings_are_cut_between_characters():
