@@ -164,10 +164,7 @@ class CountStore(CountMatrix):
         # Without some blocks, the totals of the root do not apply: the totals of each block are added instead.
         path = f"{get_totals_path(self.generation)}/{name}"
         if self.left_out:
-            total = np.array(read_array(self.location, f"{self.blocks[0].name}/{name}"))
-            for block in self.blocks[1:]:
-                total += read_array(self.location, f"{block.name}/{name}")
-            return total
+            return np.asarray(sum(read_array(self.location, f"{block.name}/{name}") for block in self.blocks))
         total = read_array(self.location, path)
         if compute_digest(total) != self.totals_digests[TOTALS.index(name)]:
             raise damage_error(self.location, path, "its content does not match its digest")

@@ -139,9 +139,12 @@ class Location(NamedTuple):
         sync(self.open(read_only=False).set(key, default_buffer_prototype().buffer.from_bytes(content)))
 
     def has_file(self, key: str) -> bool:
-        """Report whether there is a file."""
-        self.path(key)
-        return sync(self.open().exists(key))
+        """Report whether there is a file; unlike `exists` of Zarr and fsspec, raise transient errors."""
+        file_system, path = self.path(key)
+        file_system.invalidate_cache()  # Zarr writes through another instance
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return bool(file_system.info(path)["type"] == "file")
+        return False
 
     def read_attributes(self, path: str = "", *, zarr_format: Literal[3] | None = 3) -> dict[str, Any] | None:
         """Return the attributes of a group, of any format if that is None; None where there is no group."""

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import sparse
 
-from dspectral.store.blocks import find_block, read_block, write_block
+from dspectral.store.blocks import find_block, write_block
 from dspectral.store.counts import open_store
 from dspectral.store.location import LocalFiles, Location, StoreError
 from dspectral.store.matrix import write_counts
@@ -20,19 +19,6 @@ ROWS = zipf_counts(60, 40, 9)
 @pytest.fixture
 def store(tmp_path):
     return write_counts(ROWS, str(tmp_path / "counts.zarr"), block_rows=20)
-
-
-def test_a_block_is_read_as_it_was_written(tmp_path):
-    where = Location(str(tmp_path))
-    info = write_block(where, "blocks/a", ROWS)
-    rows = read_block(where, info)
-    assert info == find_block(where, "blocks/a")
-    assert (info.n_rows, info.n_columns, info.nnz) == (*ROWS.shape, ROWS.nnz)
-    assert info.n_bytes == sum(part.nbytes for part in (rows.data, rows.indices, rows.indptr))
-    assert info.energy == pytest.approx((ROWS.toarray().astype(float) ** 2).sum(), rel=1e-12)
-    assert isinstance(rows, sparse.csr_array)
-    assert (rows.dtype, rows.indices.dtype) == (np.float32, np.int32)
-    assert np.array_equal(rows.toarray(), ROWS.toarray())
 
 
 def test_the_mark_is_the_last_write_and_one_alone(tmp_path, monkeypatch):

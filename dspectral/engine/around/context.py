@@ -146,14 +146,11 @@ class _DashboardSender(Callback):
             message = {"event": type(event).__name__, **event._asdict()}
             try_query(client, client.scheduler.log_event, topic=TOPIC, msg=message)
 
-    def on_pass_started(self, event: PassStarted) -> None:
+    def _send_from_cluster(self, event: PassStarted | PassEnded) -> None:
         if event.on_cluster:
             self._send(event)
 
-    def on_pass_ended(self, event: PassEnded) -> None:
-        if event.on_cluster:
-            self._send(event)
-
+    on_pass_started = on_pass_ended = _send_from_cluster
     on_blocks_done = on_fit_ended = _send
 
 

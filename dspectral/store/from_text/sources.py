@@ -43,7 +43,6 @@ from dspectral.store.from_text.streams import (
     open_as_utf8,
     open_decompressed,
     open_raw,
-    raise_if_exists,
 )
 from dspectral.store.location import StoreError, is_local, redact_urls
 
@@ -62,18 +61,20 @@ def find_files(
     files of the requested kind, or with `any_ending` all that are not hidden.
     """
     file_system, path = fsspec.url_to_fs(source, **options)
+    local, own_info = is_local(file_system), None
+    if not local or file_system.exists(path):
+        with suppress(FileNotFoundError):
+            own_info = file_system.info(path)  # raises transient errors, which `exists` of remote systems hides
     # An existing file with brackets in its name is not a pattern.
-    if not any(sign in path for sign in "*?[") or file_system.exists(path):
-        if file_system.isfile(path):
-            files = {path: file_system.info(path)}
-        elif file_system.isdir(path):
-            infos = {info["name"]: _follow_link(file_system, info) for info in file_system.ls(path, detail=True)}
-            files = _select_in_folder(source, infos, has_records=has_records, any_ending=any_ending)
-        else:
-            if is_local(file_system) and (link := Path(path)).is_symlink():
-                raise FileNotFoundError(f"{source!s:.300} is a link to {link.readlink()}, which must exist: fetch it")
-            raise_if_exists(file_system, path)
-            raise FileNotFoundError(f"no file {source!s:.300}: check the path")
+    if own_info is not None and own_info["type"] == "file":
+        files = {path: own_info}
+    elif own_info is not None:
+        infos = {info["name"]: _follow_link(file_system, info) for info in file_system.ls(path, detail=True)}
+        files = _select_in_folder(source, infos, has_records=has_records, any_ending=any_ending)
+    elif not any(sign in path for sign in "*?["):
+        if local and (link := Path(path)).is_symlink():
+            raise FileNotFoundError(f"{source!s:.300} is a link to {link.readlink()}, which must exist: fetch it")
+        raise FileNotFoundError(f"no file {source!s:.300}: check the path")
     elif "::" in source:  # names inside an archive do not include the archive
         raise ValueError(f"{source} is a pattern after '::', which is not supported: name its files one by one")
     else:
@@ -82,7 +83,7 @@ def find_files(
         if not files:
             raise FileNotFoundError(f"no file matches {source!s:.300}: check the pattern")
     # URLs are independent of the working directory.
-    make_url = expand_path if is_local(file_system) else file_system.unstrip_protocol
+    make_url = expand_path if local else file_system.unstrip_protocol
     urls = [source if "::" in source else str(make_url(name)) for name in files]
     found = zip(urls, files.items(), strict=True)
     return [(url, name, info["size"], get_fingerprint(file_system, name, info)) for url, (name, info) in found]

@@ -7,7 +7,7 @@ import io
 import os
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from typing import IO, Any
 from zipfile import BadZipFile, ZipFile, ZipInfo
@@ -49,27 +49,11 @@ def get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
     def read() -> str:
         file_system, path = fsspec.url_to_fs(url, **options)
         file_system.invalidate_cache()
-        try:
-            return get_fingerprint(file_system, path)
-        except FileNotFoundError as error:
-            raise_if_exists(file_system, path, error)
-            raise
+        return get_fingerprint(file_system, path)
 
     return retry(read, description=f"looking at {redact_urls(url)}")
 
 
-def raise_if_exists(file_system: fsspec.AbstractFileSystem, path: str, error: Exception | None = None) -> None:
-    """Raise a transient OSError if a file that was not found does exist."""
-    file_system.invalidate_cache()
-    listed_folders: set[str] = set()
-    with suppress(Exception):  # some servers have no listings
-        listed_folders.update(str(name).rstrip("/") for name in file_system.ls(path.rpartition("/")[0], detail=False))
-    if path in listed_folders or file_system.exists(path):
-        raise OSError(f"{path} exists, but was not found: try again") from error
-
-
-FIRST_BYTES = {b"\x1f\x8b\x08": "gz", b"\x28\xb5\x2f\xfd": "zst", b"PK\x03\x04": "zip"}
-"""First bytes of compressed files."""
 FIRST_BYTES = {b"\x1f\x8b\x08": "gz", b"\x28\xb5\x2f\xfd": "zst", b"PK\x03\x04": "zip"}
 """First bytes of compressed files."""
 ZSTD_INPUT_BYTES = 256
@@ -134,15 +118,9 @@ def _find_member(archive: ZipFile, url: str) -> ZipInfo:
 def open_raw(url: str, options: dict[str, Any]) -> Iterator[IO[bytes]]:
     """Open a file for reading without decompression."""
     holder = fsspec.open(url, "rb", **options)  # an archive is closed when its OpenFile is collected
-    try:
-        if is_local(holder.fs):
-            check_regular_file(holder.path)
-        file: Any = holder.open()
-    except FileNotFoundError as error:
-        # The file existed before: remote storage sometimes reports existing files as missing.
-        file_system, path = fsspec.url_to_fs(url, **options)
-        raise_if_exists(file_system, path, error)
-        raise
+    if is_local(holder.fs):
+        check_regular_file(holder.path)
+    file: Any = holder.open()
     # fsspec shares one object per in-memory file, so concurrent readers would share its position.
     with io.BytesIO(file.getvalue()) if isinstance(file, io.BytesIO) else file as raw:
         yield raw

@@ -79,7 +79,7 @@ def write_records(kind, folder, rows, *, blank=False):
 def test_blank_lines_are_no_records_and_are_counted(tmp_path, kind, block_bytes):
     path = write_records(kind, tmp_path, NOTES, blank=True)
     given = {"field": "text", "id_field": "id", "keep_texts": True, "block_bytes": block_bytes}
-    store = build_store(path, str(tmp_path / "store"), **given)
+    store = build_store(path, str(tmp_path / "store"), long_documents="truncate", **given)
     assert store.text(range(len(store))) == NOTES
     assert store.ids == ["0", "1", "2"]
     assert store.provenance["n_blank_lines"] == 6
