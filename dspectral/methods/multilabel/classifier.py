@@ -1,11 +1,18 @@
 """Multi-label classifier by the method of moments."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
-from dspectral.engine import expect_passes, is_lazy, tracked_fit
+from dspectral.engine import collect_rows, expect_passes, is_lazy, map_rows, tracked_fit
 from dspectral.inputs.labels import (
     LabeledStreams,
     as_label_matrix,
@@ -15,6 +22,9 @@ from dspectral.inputs.labels import (
     pair_with_labels,
     validate_documents,
 )
+from dspectral.inputs.rows import RunPlanMixin
+from dspectral.inputs.top_terms import TopTermsMixin
+from dspectral.linalg.block_sums import check_indicator
 from dspectral.methods.multilabel.held_out import STATE_PRIOR, Scoring, select_scoring
 from dspectral.methods.multilabel.latent_states import LabelModel
 from dspectral.methods.multilabel.passes import (
@@ -26,11 +36,12 @@ from dspectral.methods.multilabel.passes import (
     label_pass,
     second_pass,
 )
-from dspectral.methods.multilabel.prediction import LabelPrediction
+from dspectral.methods.multilabel.prediction import LabelScorer, LabelTopic, binarize
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe, PredictFor, Settings
-from dspectral.parameters import RandomState
+from dspectral.parameters import RandomState, check_integer
 from dspectral.registry import register_class
-from dspectral.types import CheckpointPath, IntArray, RowsLike, is_sparse
+from dspectral.text.weighting import inverse_document_frequency
+from dspectral.types import CheckpointPath, FloatArray, IntArray, Rows, RowsLike, is_sparse
 
 N_MOMENT_PASSES = 3
 """Passes before those of EM."""
@@ -54,7 +65,7 @@ N_COPIES = 7
         "label_scales_": "classes_ 2",
     }
 )
-class MomentMultiLabelClassifier(LabelPrediction):
+class MomentMultiLabelClassifier(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimator):
     """Classify documents with any number of labels in three passes, by latent states and a linear model.
 
     Each document has one hidden state, and its words and labels are independent given the state. Second and third
@@ -124,8 +135,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         Number of training documents that have each word.
     label_totals_ : ndarray of int64, shape (n_labels,)
         Number of training documents that have each label.
-    certificate_ : Certificate or None
-        Error bound of the sketch of the words; None for solver ``"range"`` with unbiased moments.
+    certificate_ : Certificate
+        Error bound of the sketch of the words.
     tensor_residual_ : float
         Unexplained share of the whitened third moment.
     n_negative_, negative_mass_ : dict of str to int, dict of str to float
@@ -353,6 +364,162 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.n_states_, self.smoothing_ = len(model.weights), settings.smoothing
         self.n_em_iter_, self.n_documents_ = settings.n_em_iter, data.n_rows
         self.n_passes_ = N_MOMENT_PASSES + settings.n_em_iter
+
+    def _term_weights(self) -> FloatArray:
+        return self.word_distributions_.T
+
+    def decision_function(self, X: RowsLike) -> Any:
+        """Return the score of every label: of the linear model, or else its probability given the words.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
+            Counts of words.
+
+        Returns
+        -------
+        ndarray or (for lazy input) Dask array, shape (n_documents, n_labels)
+            Scores on the scale of log-odds; without a linear model, probabilities that sum to 1 in each row.
+        """
+        return self._map_rows(self._scorer.scores, X, len(self.classes_), "score")
+
+    def predict_proba(self, X: RowsLike) -> Any:
+        """Return the probability of every label for at most ten labels, else scores normalized to sum 1.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
+            Counts of words.
+
+        Returns
+        -------
+        ndarray or (for lazy input) Dask array, shape (n_documents, n_labels)
+            For at most ten labels with a linear model, a calibrated probability of each label. Otherwise
+            ``log(1 + exp(score))``, or the score of the states, divided by the row sum; :meth:`top_labels` needs less
+            memory.
+        """
+        return self._map_rows(self._scorer.normalized_scores, X, len(self.classes_), "share")
+
+    def top_labels(self, X: RowsLike, n: int = 10) -> Any:
+        """Return the largest entries of :meth:`predict_proba` for each document.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
+            Counts of words.
+        n : int, default=10
+            Maximum number of labels for each document.
+
+        Returns
+        -------
+        csr_array or (for lazy input) Dask array of CSR blocks, shape (n_documents, n_labels)
+            ``n`` positive stored entries in each row.
+        """
+        check_is_fitted(self)
+        n = min(check_integer("n", n, at_least=1), len(self.classes_))
+        return self._map_rows(partial(self._scorer.top_labels, n=n), X, len(self.classes_), "rank", sparse_output=True)
+
+    def predict(self, X: RowsLike) -> Any:
+        """Return the labels above ``threshold_``, or a fixed number of best labels if ``labels_each_`` is set.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
+            Counts of words.
+
+        Returns
+        -------
+        ndarray, csr_array or (for lazy input) Dask array of CSR blocks, shape (n_documents, n_labels)
+            Indicator matrix: dense where that of the fit was, CSR where it was sparse or lazy.
+        """
+        check_is_fitted(self)
+        if self.threshold_ is not None:
+            select = partial(self._scorer.select_above, threshold=self.threshold_)
+            predicted = self._map_rows(select, X, len(self.classes_), "predict", sparse_output=True)
+        else:
+            best = self.top_labels(X, self.labels_each_ or 1)
+            predicted = map_rows(
+                best, binarize, n_columns=best.shape[1], dtype=best.dtype, sparse_output=True, name="predict"
+            )
+        dense = self.indicator_dtype_ is not None and not is_lazy(predicted)
+        return predicted.toarray().astype(self.indicator_dtype_) if dense else predicted
+
+    def score(self, X: RowsLike, y: "RowsLike | None" = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the subset accuracy: the share of documents with exactly the true labels predicted.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
+            Counts of words.
+        y : ndarray, SciPy sparse or Dask array, shape (n_documents, n_labels), or lists of labels, optional
+            True labels; the default is the labels of the store X.
+        sample_weight : array-like, shape (n_documents,), optional
+            Weight of each document.
+
+        Returns
+        -------
+        float
+            Subset accuracy, as in scikit-learn. :mod:`dspectral.metrics` has scores of rankings.
+        """
+        y, names = encode_label_lists(getattr(X, "labels", None) if y is None else y, self.classes_)
+        y = collect_rows(y)
+        # Sparse indicators stay sparse.
+        true: Any = sparse.csr_array(y) if is_sparse(y) else np.asarray(y)
+        check_indicator(true)
+        true = true != 0
+        predicted = collect_rows(self.predict(X)) != 0
+        if names is not None:  # labels that fit has not seen add a column
+            predicted.resize(true.shape)
+        return float(accuracy_score(true, predicted, sample_weight=sample_weight))
+
+    def state_probabilities(self, X: RowsLike) -> Any:
+        """Return the distribution over states of each document (equation 14).
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
+            Counts of words.
+
+        Returns
+        -------
+        ndarray or (for lazy input) Dask array, shape (n_documents, n_states)
+            Probabilities of the states given the words.
+        """
+        return self._map_rows(self._scorer.states, X, len(self.state_weights_), "states")
+
+    @property
+    def topics_(self) -> list[LabelTopic]:
+        """The ten most probable words and labels of each state, the most probable state first."""
+        check_is_fitted(self)
+        columns = self.word_distributions_, self.label_distributions_
+        best = [np.argsort(-values, axis=0, kind="stable")[:10].T for values in columns]
+        return [LabelTopic(float(weight), *ids) for weight, *ids in zip(self.state_weights_, *best, strict=True)]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        return tags
+
+    @property
+    def _scorer(self) -> LabelScorer:
+        check_is_fitted(self)
+        weights = inverse_document_frequency(self.document_frequency_, self.n_documents_)
+        counts = (self.recipe or MultiLabelRecipe()).counts
+        labels = self.label_distributions_ if self.state_labels_ is None else self.state_labels_
+        return LabelScorer(
+            self.log_words_, np.log(self.state_weights_), labels, weights,
+            self.own_words_, self.directions_, self.linear_, self.state_share_, counts, self.label_scales_,
+        )  # fmt: skip
+
+    def _map_rows(self, function: Callable[[Any], Rows], X: RowsLike, n_columns: int, name: str, **options: Any) -> Any:
+        X = validate_documents(self, X, reset=False)
+        dtype = self.log_words_.dtype
+        return map_rows(X, function, n_columns=n_columns, dtype=dtype, name=name, **options)
 
 
 def _n_numbers_per_label(data: LabeledStreams, settings: Settings) -> int:

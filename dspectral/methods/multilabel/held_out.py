@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 
 from dspectral._compiled import compiled, read_only
 from dspectral.linalg import sparse_products
@@ -162,22 +161,16 @@ def _state_scores(
 def probability_scales(scores: FloatArray, truth: FloatArray) -> NDArray[np.float64]:
     """Return the shift and scale (L, 2) from scores (n, L) to log-odds, by logistic regression.
 
-    >>> probability_scales(np.array([[100.0], [101.0], [102.0], [103.0]]), np.array([[0], [1], [0], [1]])).round(1)
-    array([[-41.2,   0.4]])
+    >>> probability_scales(np.array([[1.0], [2.0], [3.0], [4.0]]), np.array([[0.0], [1.0], [0.0], [1.0]])).round(1)
+    array([[-2.2,  0.9]])
     """
-    scales = np.empty((scores.shape[1], 2))
-    for label, (score, true) in enumerate(zip(scores.T.astype(np.float64), truth.T, strict=True)):
-        rate, spread = float(true.mean()), score.std() or 1.0
-        if rate in (0.0, 1.0):  # only one class
-            scales[label] = (2 * rate - 1) * np.log(2 * len(true) + 1), 0.0
-            continue
-        logistic = LogisticRegression().fit(((score - score.mean()) / spread)[:, None], true)
-        scale = max(0.0, float(logistic.coef_[0, 0]) / spread)
-        scales[label] = (
-            float(logistic.intercept_[0]) - float(logistic.coef_[0, 0]) * score.mean() / spread,
-            scale,
-        )
-    return scales
+    mean, spread = scores.mean(axis=0, dtype=np.float64), scores.std(axis=0, dtype=np.float64)
+    spread[spread == 0] = 1.0
+    n_true = truth.sum(axis=0, dtype=np.float64) + 0.5
+    scales = np.column_stack([np.log(n_true / (len(truth) + 1 - n_true)), np.ones(len(mean))])
+    add_scales(read_only((scores - mean) / spread), read_only(truth), scales)
+    scale = np.maximum(scales[:, 1], 0) / spread
+    return np.column_stack([scales[:, 0] - scale * mean, scale])
 
 
 def platt_scales(

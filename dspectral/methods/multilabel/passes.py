@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,12 +52,6 @@ from dspectral.methods.multilabel.summaries import (
 from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import FloatArray, IntArray
 
-SOLVER: Literal["auto", "gram", "frequent_directions", "range"] = "auto"
-"""Solver of the first pass. ``"gram"``: exact matrix of pairs (``"auto"`` for unbiased moments of up to 2,048 words, 32
-MiB); ``"frequent_directions"``: sketch (``"auto"`` for unbiased moments of more words); ``"range"``: one random product
-(``"auto"`` otherwise). The second pass corrects the scale of the directions."""
-SKETCH_SIZE: int | None = None
-"""Rows of the sketch, or columns of the product; None for ``2 n_states + 10``."""
 SAMPLE = (4096, 1 << 20)
 """Maximum number of held-out documents, and of entries of their words and labels (16 MiB)."""
 MAX_OWN_WORDS = 2048
@@ -92,7 +86,7 @@ class FirstPassResult(NamedTuple):
     column_weights: NDArray[np.float64]
     directions: FloatArray
     own_words: IntArray
-    certificate: Certificate | None
+    certificate: Certificate
     solver: str
     sample: DocumentSample
 
@@ -155,17 +149,15 @@ def _solver_options(data: LabeledStreams, settings: Settings) -> SVDOptions:
             f"n_states={settings.n_states} must be from 1 to {max_rank}, the smaller of n_samples = {data.n_rows} and "
             f"n_features = {data.n_words}"
         )
-    solver: str = SOLVER
-    if solver == "auto" and settings.distinct:
-        # Without its diagonal the moment is indefinite, so one random product is not accurate.
-        solver = "gram" if data.n_words <= GRAM_COLUMNS else "frequent_directions"
-    elif solver == "auto":
-        solver = "range"
-    options = SVDOptions(k, solver=solver, sketch_size=SKETCH_SIZE, seed=settings.seed, dtype=data.dtype)
-    if settings.distinct:
-        # Subtracting the diagonal reorders the eigenvalues, so all directions of the sketch are needed.
-        options = options._replace(n_components=max_rank if solver == "gram" else min(max_rank, options.n_sketch_rows))
-    return options
+    # One random product, whose scale of the directions the second pass corrects.
+    options = SVDOptions(k, solver="range", seed=settings.seed, dtype=data.dtype)
+    if not settings.distinct:
+        return options
+    # Without its diagonal the moment is indefinite, so one random product is not accurate. Subtracting the diagonal
+    # reorders the eigenvalues, so all directions of the sketch are needed.
+    if data.n_words <= GRAM_COLUMNS:
+        return options._replace(solver="gram", n_components=max_rank)
+    return options._replace(solver="frequent_directions", n_components=min(max_rank, options.n_sketch_rows))
 
 
 def get_max_own_words(n_labels: int) -> int:
@@ -192,30 +184,27 @@ def _select_features(
 
 def _whitening_axes(
     moments: FirstMoments, options: SVDOptions, settings: Settings
-) -> tuple[FloatArray, NDArray[np.float64], Certificate | None]:
+) -> tuple[FloatArray, NDArray[np.float64], Certificate]:
     """Return eigenvectors (rows) and unnormalized eigenvalues of the second moment, and an error bound."""
     # The unbiased moment is A'A - D, with the diagonal D = diag(sum of the rows) of words paired with themselves. A
-    # Gram matrix or a product gives it exactly, and a Frequent Directions sketch V diag(s) V' is corrected within its
-    # span, diag(s) - V' D V.
+    # Gram matrix gives it exactly, and a Frequent Directions sketch V diag(s) V' is corrected within its span,
+    # diag(s) - V' D V.
     k, sketch = min(options.n_components, settings.n_states), moments.sketch
     if isinstance(sketch, GramProduct):
-        # The bound is the rest of the trace; it only holds for a positive semidefinite moment, with its diagonal.
-        Omega = _draw_normals(len(sketch.product), options)
-        product = sketch.product - sketch.total[:, None] * Omega if settings.distinct else sketch.product
-        axes, values = nystrom_eigenpairs(product, Omega, k)
+        # The bound is the rest of the trace.
+        axes, values = nystrom_eigenpairs(sketch.product, _draw_normals(len(sketch.product), options), k)
         residual = max(0.0, sketch.energy - float(values.sum()))
-        certificate = None if settings.distinct else Certificate(residual, residual / max(sketch.energy, 1e-300))
-    elif settings.distinct and isinstance(sketch, Moments):
+        certificate = Certificate(residual, residual / max(sketch.energy, 1e-300))
+    elif isinstance(sketch, Moments):
         values, vectors = eigh_descending(sketch.gram - np.diag(sketch.total))
         axes = fix_signs(np.ascontiguousarray(vectors.T, dtype=options.dtype))
         certificate = spectrum_from_summary(sketch, options).certificate
     else:
         spectrum = spectrum_from_summary(sketch, options)
-        axes, values, certificate = spectrum.axes, spectrum.values, spectrum.certificate
-        if settings.distinct:
-            inside = np.diag(values) - (axes * sketch.total) @ axes.T.astype(np.float64)
-            values, vectors = eigh_descending(inside)
-            axes = fix_signs(vectors.T.astype(axes.dtype) @ axes)
+        axes, certificate = spectrum.axes, spectrum.certificate
+        inside = np.diag(spectrum.values) - (axes * sketch.total) @ axes.T.astype(np.float64)
+        values, vectors = eigh_descending(inside)
+        axes = fix_signs(vectors.T.astype(axes.dtype) @ axes)
     # Whitening divides by square roots of the eigenvalues, which would amplify directions of rounding.
     usable = int(np.sum(values > 1e-7 * values[0])) if len(values) else 0
     if settings.allow_fewer_states:

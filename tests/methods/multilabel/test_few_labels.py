@@ -51,12 +51,6 @@ def test_label_of_no_or_each_document_is_predicted_for_none_or_each(constant):
     assert (MomentMultiLabelClassifier().fit(X, y).predict(new)[:, 1] == constant).all()
 
 
-def test_documents_too_few_to_calibrate_by_have_probabilities_all_the_same():
-    X, y, new, _ = documents(1)
-    actual = MomentMultiLabelClassifier(2).fit(X[:25], y[:25]).predict_proba(new)
-    assert ((actual > 0) & (actual < 1)).all()
-
-
 def test_one_label_that_states_alone_would_score_is_refused():
     X, y, *_ = documents(1)
     with pytest.raises(ValueError, match=r"1 label.*correction_rank=0.*2"):
