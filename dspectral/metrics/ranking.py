@@ -82,7 +82,7 @@ def precision_at(scores: Scores, truth: Truth, k: int) -> Doubles:
     array([0.5])
     """
     hits, n_true, _ = find_hits(scores, truth, k)
-    return _nan_without_labels(hits.sum(axis=1) / k, n_true)
+    return np.asarray(np.where(n_true > 0, hits.sum(axis=1) / k, np.nan))
 
 
 def find_hits(scores: Scores, truth: Truth, k: int) -> tuple[Doubles, Int64s, Int64s]:
@@ -157,8 +157,3 @@ def _check_scores(scores: Any, truth: Any) -> tuple[Any, tuple[Int64s, Int64s, I
         raise ValueError("scores contains NaN, which cannot be ranked: replace it by a number")
     rows, columns = (np.asarray(part, dtype=np.int64) for part in truth.nonzero())
     return scores, (rows, columns, np.bincount(rows, minlength=truth.shape[0]).astype(np.int64))
-
-
-def _nan_without_labels(values: Doubles, n_true: Int64s) -> Doubles:
-    """Return the values, NaN for documents without labels."""
-    return np.asarray(np.where(n_true > 0, values, np.nan))

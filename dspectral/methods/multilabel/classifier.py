@@ -36,7 +36,7 @@ from dspectral.methods.multilabel.passes import (
     label_pass,
     second_pass,
 )
-from dspectral.methods.multilabel.prediction import LabelScorer, LabelTopic, binarize
+from dspectral.methods.multilabel.prediction import LabelScorer, LabelTopic
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe, PredictFor, Settings
 from dspectral.parameters import RandomState, check_integer
 from dspectral.registry import register_class
@@ -433,14 +433,8 @@ class MomentMultiLabelClassifier(RunPlanMixin, TopTermsMixin, ClassifierMixin, B
             Indicator matrix: dense where that of the fit was, CSR where it was sparse or lazy.
         """
         check_is_fitted(self)
-        if self.threshold_ is not None:
-            select = partial(self._scorer.select_above, threshold=self.threshold_)
-            predicted = self._map_rows(select, X, len(self.classes_), "predict", sparse_output=True)
-        else:
-            best = self.top_labels(X, self.labels_each_ or 1)
-            predicted = map_rows(
-                best, binarize, n_columns=best.shape[1], dtype=best.dtype, sparse_output=True, name="predict"
-            )
+        select = partial(self._scorer.select, threshold=self.threshold_, n=self.labels_each_ or 1)
+        predicted = self._map_rows(select, X, len(self.classes_), "predict", sparse_output=True)
         dense = self.indicator_dtype_ is not None and not is_lazy(predicted)
         return predicted.toarray().astype(self.indicator_dtype_) if dense else predicted
 

@@ -107,9 +107,13 @@ class LabelScorer(NamedTuple):
         scores = np.maximum(scores, MIN_SCORE) if self.linear is None else np.logaddexp(0, scores)
         return np.asarray(scores / scores.sum(axis=1, keepdims=True), dtype=scores.dtype)
 
-    def select_above(self, rows: Rows, *, threshold: Threshold) -> CSRRows:
-        """Return the indicator of the labels above a threshold, shape (n, L)."""
+    def select(self, rows: Rows, *, threshold: Threshold | None, n: int) -> CSRRows:
+        """Return the indicator of the labels above a threshold, or of the n best without one, shape (n_rows, L)."""
         dtype = self.log_words.dtype
+        if threshold is None:
+            best = self.top_labels(rows, n=n)
+            best.data[:] = 1
+            return best
         panels = [sparse.csr_array(threshold.is_above(self.scores(panel)), dtype=dtype) for panel in self._panels(rows)]
         return sparse.csr_array(sparse.vstack(panels, format="csr"))
 
@@ -133,8 +137,3 @@ def _select_largest(shares: FloatArray, n: int) -> tuple[NDArray[np.int32], Floa
     order = np.argpartition(-shares, n - 1, axis=1)[:, :n] if n < shares.shape[1] else None
     columns = np.sort(order, axis=1) if order is not None else np.tile(np.arange(n), (len(shares), 1))
     return columns.astype(np.int32), np.take_along_axis(shares, columns, axis=1)
-
-
-def binarize(rows: CSRRows) -> CSRRows:
-    """Return rows with all stored entries set to 1."""
-    return sparse.csr_array((np.ones_like(rows.data), rows.indices, rows.indptr), shape=rows.shape)

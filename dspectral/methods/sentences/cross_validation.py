@@ -54,11 +54,21 @@ def score_held_out(
     features: CSRRows, y: NDArray[Any], C: float, settings: dict[str, Any], fold: tuple[IntArray, IntArray]
 ) -> NDArray[np.float64]:
     """Return the scores of a fold's test rows by a model of its training rows. Shapes: returns (n_test, n_classes)."""
+    return score_classes(*_fit_fold(features, y, C, settings, fold), np.unique(y))
+
+
+def _fit_fold(
+    features: CSRRows,
+    y: NDArray[Any],
+    C: float,
+    settings: dict[str, Any],
+    fold: tuple[IntArray, IntArray],
+    tol: float = 0.01,
+) -> tuple[LinearSVC, CSRRows]:
+    """Return a model of a fold's training rows, and its test rows."""
     train, test = fold
-    columns = _find_used_columns(features[train])
-    features = select_columns(features, columns)
-    model = _fit_compact(features[train], y[train], C, settings)
-    return score_classes(model, features[test], np.unique(y))
+    features = select_columns(features, _find_used_columns(features[train]))
+    return _fit_compact(features[train], y[train], C, settings, tol), features[test]
 
 
 def _fit_compact(
@@ -77,19 +87,12 @@ def _find_used_columns(rows: CSRRows) -> IntArray:
 
 
 def accuracy(
-    blocks: list[CSRRows],
-    y: NDArray[Any],
-    settings: dict[str, Any],
-    choice: Choice,
-    train: IntArray,
-    test: IntArray,
+    blocks: list[CSRRows], y: NDArray[Any], settings: dict[str, Any], choice: Choice, fold: tuple[IntArray, IntArray]
 ) -> float:
-    """Return the accuracy on the test rows of a model of the training rows."""
+    """Return the accuracy on a fold's test rows of a model of its training rows."""
     # A loose tolerance is enough to compare choices.
-    features = weigh_blocks(blocks, choice)
-    features = select_columns(features, _find_used_columns(features[train]))
-    model = _fit_compact(features[train], y[train], choice.C, settings, tol=TOLERANCE)
-    return float(np.mean(model.predict(features[test]) == y[test]))
+    model, rows = _fit_fold(weigh_blocks(blocks, choice), y, choice.C, settings, fold, TOLERANCE)
+    return float(np.mean(model.predict(rows) == y[fold[1]]))
 
 
 def select_choice(
@@ -105,7 +108,7 @@ def select_choice(
     if not usable:
         return choices[0], float("nan")
     score = partial(accuracy, blocks, y, settings)
-    scores = Parallel()(delayed(score)(choice, train, test) for choice in choices for train, test in usable)
+    scores = Parallel()(delayed(score)(choice, fold) for choice in choices for fold in usable)
     # Jobs run through the folds of one choice, then of the next.
     means = np.asarray(scores).reshape(len(choices), len(usable)).mean(axis=1)
     best = int(np.argmax(means))

@@ -7,7 +7,8 @@ from sklearn.base import TransformerMixin
 from sklearn.pipeline import Pipeline
 
 from dspectral.inputs.rows import LazyOutputMixin
-from dspectral.inputs.texts import TextsOrCounts, as_documents, is_fitted, is_text_collection
+from dspectral.inputs.texts import TextsOrCounts, is_fitted
+from dspectral.methods.sentences.features import pack_once
 from dspectral.methods.sentences.representation import SentenceRepresentation
 from dspectral.parameters import check_integer
 from dspectral.registry import register_class
@@ -58,11 +59,6 @@ def embedder(model: int | SentenceRepresentation = 200) -> "TextEmbedder":
     return TextEmbedder([("words", model)])
 
 
-def _pack_once(X: "TextsOrCounts | TextFiles") -> "TextsOrCounts | TextFiles":
-    """Pack texts in memory, since a generator can be read only once."""
-    return as_documents(X) if is_text_collection(X) and not isinstance(X, TextFiles) else X
-
-
 @register_class()
 class TextEmbedder(LazyOutputMixin, TransformerMixin, Pipeline):
     """Pipeline of one step whose ``transform`` is the ``embed`` of that step; BERTopic accepts pipelines."""
@@ -78,7 +74,7 @@ class TextEmbedder(LazyOutputMixin, TransformerMixin, Pipeline):
 
     def fit_transform(self, X: "TextsOrCounts | TextFiles", y: object = None) -> Any:
         """Fit, then return vectors of the same texts."""
-        X = _pack_once(X)
+        X = pack_once(X)
         return self.fit(X).transform(X)
 
     def get_feature_names_out(self, input_features: object = None) -> Any:
@@ -103,7 +99,7 @@ class TextEmbedder(LazyOutputMixin, TransformerMixin, Pipeline):
         """Return vectors of texts, or one vector for a string; the last three parameters have no effect."""
         if isinstance(sentences, str):
             return self[-1].embed([sentences])[0]
-        X = _pack_once(sentences)
+        X = pack_once(sentences)
         return (self if is_fitted(self[-1]) else self.fit(X))[-1].embed(X, out=out)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:

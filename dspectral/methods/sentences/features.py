@@ -16,6 +16,7 @@ from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import normalize_rows
 from dspectral.parameters import check_option, check_real
 from dspectral.preprocessing.hashing import NgramHashing
+from dspectral.store.from_text.text_files import TextFiles
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.token_rules import has_unspaced_script
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
@@ -60,6 +61,11 @@ CHARACTER_RANGE, UNSPACED_CHARACTER_RANGE = (2, 4), (1, 3)
 """Smallest and largest number of characters of an n-gram within a word, and in scripts without spaces."""
 
 
+def pack_once(X: Any) -> Any:
+    """Pack texts in memory, since a generator can be read only once."""
+    return as_documents(X) if is_text_collection(X) and not isinstance(X, TextFiles) else X
+
+
 class SentenceFeatures(RunPlanMixin, SparseOutput, TransformerMixin, BaseEstimator, ABC):
     """Base class of representations: n-gram counts, then the vectors that :meth:`embed` of a subclass returns."""
 
@@ -97,8 +103,7 @@ class SentenceFeatures(RunPlanMixin, SparseOutput, TransformerMixin, BaseEstimat
 
     def fit_transform(self, X: TextsOrCounts, y: object = None, **fit_params: Any) -> CSRRows:
         """Fit to sentences, then transform them; a generator is read once."""
-        # transform cannot read a generator a second time.
-        texts = as_documents(X) if is_text_collection(X) else X
+        texts = pack_once(X)
         rows: CSRRows = self.fit(texts, y).transform(texts)
         return rows
 

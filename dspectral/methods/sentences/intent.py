@@ -31,7 +31,7 @@ from dspectral.methods.sentences.cross_validation import (
 )
 from dspectral.methods.sentences.features import HALF_KINDS, HalfKind, SentenceFeatures
 from dspectral.methods.sentences.representation import SentenceRepresentation
-from dspectral.parameters import RandomState, check_flag, check_option, check_real, resolve_recipe, resolve_seed
+from dspectral.parameters import RandomState, check_option, check_real, resolve_recipe, resolve_seed
 from dspectral.registry import register_class
 from dspectral.text.token_rules import has_unspaced_script
 from dspectral.text.tokenizers import TokenizerLike
@@ -290,14 +290,9 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         return not self.plus if self._recipe.characters is None else bool(self._recipe.characters)
 
     def _check_parameters(self) -> None:
-        recipe = self._recipe
-        check_option("half", recipe.half, HALF_KINDS)
-        if recipe.characters is not None:
-            check_flag("characters", recipe.characters)
+        check_option("half", self._recipe.half, HALF_KINDS)
         if self.plus and self.representation is None:
             raise ValueError("plus=True needs a representation: give one, or set plus=False")
-        as_numbers("C", 1.0 if self.C is None else self.C, at_least=np.nextafter(0.0, 1.0))
-        as_numbers("weights", 1.0 if self.weights is None else self.weights, at_least=0.0)
         if isinstance(self.class_weight, dict) and (unknown := self.class_weight.keys() - set(self.classes_.tolist())):
             raise ValueError(
                 f"class_weight has {min(map(repr, unknown))}, but its keys must be intents of y, such as "

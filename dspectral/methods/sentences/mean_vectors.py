@@ -122,10 +122,7 @@ class WordVectorRepresentation(SentenceFeatures):
     def _make_table(self) -> tuple[Documents, NDArray[np.float32]]:
         # Words are packed in each call, since parameters may change between calls and no fit is required.
         words = as_documents(self.words)
-        try:
-            vectors = np.asarray(self.vectors, dtype=np.float32)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"vectors is {self.vectors!r:.60}, but must be an array of numbers") from error
+        vectors = np.asarray(self.vectors, dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != words.n_documents:
             raise ValueError(
                 f"vectors has shape {vectors.shape}, but must have one row for each of {words.n_documents} words"

@@ -22,8 +22,6 @@ from dspectral.methods.sentences.cross_validation import (
     Choice,
     fit_svm,
     make_folds,
-    score_classes,
-    score_held_out,
     select_choice,
 )
 from dspectral.methods.sentences.intent import WEIGHT_HALVING
@@ -55,6 +53,11 @@ def sentences(n, seed=0):
 
 UNLABELLED, _ = sentences(2000)
 SENT = SentenceRepresentation(6, n_features=2**12).fit(UNLABELLED)
+
+
+INTENT_TEXTS = ["play some jazz", "play loud rock", "book cheap flight", "book my flight"] * 6
+INTENTS = np.array(["music", "music", "travel", "travel"] * 6)
+FEW = SentenceRepresentation(2, n_features=256).fit(INTENT_TEXTS)
 
 
 def test_first_half_is_scikit_learns_normalised_hashing():
@@ -213,23 +216,6 @@ def test_folds_hold_out_every_kind_of_row_once_and_never_train_on_it(n):
         np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in actual])), np.arange(n))
 
 
-def test_averaged_word_vectors_are_those_of_the_words():
-    words = Documents.from_strings(["jazz", "rock"])
-    vectors = np.array([[3.0, 0.0], [0.0, 4.0]], dtype=np.float32)
-    model = WordVectorRepresentation(words, vectors, n_features=2**10)
-    np.testing.assert_allclose(model.embed(["Jazz rock jazz", "none"]), [[6 / 52**0.5, 4 / 52**0.5], [0, 0]], atol=1e-6)
-
-
-def test_the_rarity_alone_is_the_unit_row_of_inverse_document_frequencies():
-    texts = ["please show jazz", "the band the band", "qwertz"]
-    counts = hash_documents(Documents.from_strings(UNLABELLED), SENT.word_hashing).toarray() > 0
-    rarity = np.log(len(UNLABELLED) / np.maximum(counts.sum(axis=0), 1))[SENT.words_] + 1.0
-    present = hash_documents(Documents.from_strings(texts), SENT.word_hashing).toarray()[:, SENT.words_] > 0
-    expected = present * rarity
-    expected /= np.maximum(np.linalg.norm(expected, axis=1, keepdims=True), 1e-300)
-    np.testing.assert_allclose(SENT.second_half(texts, "idf").toarray(), expected, atol=1e-6)
-
-
 def test_where_nothing_can_be_held_out_the_first_choice_is_taken():
     model = IntentClassifier(SENT, C=[2.0, 1.0]).fit(["jazz", "flight"], ["music", "travel"])
     assert model.choice_.C == 2.0
@@ -253,15 +239,6 @@ def test_a_machine_of_the_columns_that_occur_has_the_bits_of_one_of_all():
     np.testing.assert_array_equal(actual.coef_, reference.coef_)
     np.testing.assert_array_equal(actual.intercept_, reference.intercept_)
     np.testing.assert_array_equal(actual.decision_function(rows), reference.decision_function(rows))
-
-
-def test_held_out_scores_ignore_columns_of_held_out_rows_alone():
-    rows, labels = rows_and_labels()
-    train, test = np.arange(40), np.arange(40, 60)
-    assert not set(rows[test].indices) <= set(rows[train].indices)
-    actual = score_held_out(rows, labels, 1.0, SETTINGS, (train, test))
-    reference = usual(rows[train], labels[train])
-    np.testing.assert_allclose(actual, score_classes(reference, rows[test], np.unique(labels)), rtol=1e-12, atol=1e-14)
 
 
 def test_probabilities_follow_scores_and_weights_of_classes_move_them():
@@ -323,3 +300,74 @@ def test_the_default_weight_of_the_representation_falls_as_labels_increase():
     assert IntentClassifier(clone(SENT)).fit(texts, labels).choice_.weight == 1.0 - 240 / 240, "no unlabeled text"
     recipe = IntentRecipe(characters=False)
     assert IntentClassifier(SENT, recipe=recipe).fit(texts, labels).choice_.weight == 1.0
+
+
+def test_few_words_or_sentences_give_zeros_and_a_warning():
+    for texts, k in ((INTENT_TEXTS[:4], 6), (["one two", "one two"], 2)):
+        with pytest.warns(UserWarning, match=r"n_components is [62].*rank") as message:
+            sent = SentenceRepresentation(k, n_features=256, min_df=1).fit(texts)
+        assert len(message) == 1
+        assert sent.projection_.shape == (len(sent.words_), k)
+        rank = np.count_nonzero(sent.singular_values_ > 1e-4)
+        assert rank < k
+        assert not sent.projection_[:, rank:].any()
+        assert np.isfinite(sent.transform(texts).data).all()
+
+
+def test_clone_keeps_a_fitted_representation_and_the_original():
+    model = IntentClassifier(FEW, C=1.0, weights=0.5).fit(INTENT_TEXTS, INTENTS)
+    other = clone(model)
+    assert other.representation.projection_ is FEW.projection_
+    assert not hasattr(other, "svm_")
+    other.set_params(representation__weight=3.0)
+    assert FEW.weight == 1.0
+    other.fit(INTENT_TEXTS[:6], INTENTS[:6])
+    np.testing.assert_array_equal(other.representation_.projection_, FEW.projection_)
+
+
+def test_unfitted_representation_learns_from_training_sentences():
+    model = IntentClassifier(SentenceRepresentation(2, n_features=256), C=1.0, weights=1.0)
+    assert not hasattr(model.fit(INTENT_TEXTS, INTENTS).representation, "projection_")
+    np.testing.assert_array_equal(model.representation_.projection_, FEW.projection_)
+    assert not hasattr(clone(model).representation, "projection_")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "labels", "message"),
+    [
+        ({"class_weight": {"music": 2.0, "musik": 5.0}}, INTENTS, "class_weight.*'musik'"),
+        ({"plus": True, "representation": None}, INTENTS, "plus=True"),
+        ({}, ["x"] * 24, "one intent"),
+    ],
+)
+def test_wrong_parameter_or_label_is_named(parameters, labels, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        IntentClassifier(**{"representation": FEW, **parameters}).fit(INTENT_TEXTS, labels)
+
+
+@pytest.mark.parametrize("plus", [False, True])
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_an_intent_with_one_sentence_takes_part_in_tiny_sets(n, plus):
+    texts, labels = (
+        ["play jazz", "book flight", "play rock", "wake me", "book it"][:n],
+        ["a", "b", "a", "c", "b"],
+    )
+    model = IntentClassifier(FEW, plus=plus, C=(0.3, 1.0)).fit(texts, labels[:n])
+    assert model.classes_.tolist() == sorted(set(labels[:n]))
+    assert set(model.predict(texts)) <= set(labels)
+    assert np.isfinite(model.decision_function(texts)).all()
+
+
+def test_word_vectors_are_averaged_and_checked():
+    words = ["jazz", "rock"]
+    vectors = np.array([[3.0, 0.0], [0.0, 4.0]], dtype=np.float32)
+    for given in (words, Documents.from_strings(words)):
+        model = WordVectorRepresentation(given, vectors, n_features=64)
+        expected = [[6 / 52**0.5, 4 / 52**0.5], [0, 0]]
+        np.testing.assert_allclose(model.embed(["Jazz rock jazz", "none"]), expected, atol=1e-6)
+    assert clone(model).vectors is vectors
+    assert len(model.get_feature_names_out()) == 66
+    with pytest.raises(ValueError, match=r"vectors.*\(1, 2\).*2 words"):
+        WordVectorRepresentation(words, vectors[:1]).fit()
+    with pytest.raises(ValueError, match=r"'rock'.*NaN"):
+        WordVectorRepresentation(words, np.where(vectors == 4.0, np.nan, vectors)).fit()
