@@ -1,6 +1,7 @@
 """Forgotten rows: what remains is bit-identical to what never had them, at any moment, and nothing of them remains."""
 
 import json
+import shutil
 import time
 from functools import partial
 from pathlib import Path
@@ -178,36 +179,42 @@ def test_forget_removes_checkpoints_that_may_depend_on_the_rows(tmp_path, monkey
     assert len(left) == 2 * sum(N_BLOCKS // 2**level - 1 for level in range(5)) + 4 + 2 + 1
 
 
-def forget_in_child(url, removed):
+def forget_in_child(url, removed, started):
     with dask.config.set(scheduler="sync"):
+        started.set()
         forget(url, removed)
 
 
 @pytest.mark.parametrize("n_kills", [4, pytest.param(100, marks=pytest.mark.slow)])
 def test_forget_killed_at_random_leaves_the_old_or_the_new_store(tmp_path, n_kills):
     removed, processes, generator = REQUESTS["share"], forks("tests.store.test_forget"), np.random.default_rng(n_kills)
-    expected = get_contents(write_store(tmp_path / "expected", removed))
+    new = get_contents(write_store(tmp_path / "new", removed))
     old = get_contents(write_store(tmp_path / "old"))
-    seconds, ends = 1.0, []
-    for number in range(n_kills + 1):
-        store = write_store(tmp_path / f"store-{number}")
-        start, child = (
-            time.perf_counter(),
-            processes.Process(target=forget_in_child, args=(store.location.url, removed)),
-        )
+    seconds, n_killed, ends = None, 0, []
+    for number in range(n_kills + 2):  # the first imports, the second is measured
+        url, started = str(tmp_path / f"store-{number}"), processes.Event()
+        shutil.copytree(tmp_path / "old", url)
+        child = processes.Process(target=forget_in_child, args=(url, removed, started))
         child.start()
-        child.join(None if not number else generator.uniform(0.2, 1.1) * seconds)
+        assert started.wait(60)
+        start = time.perf_counter()
+        child.join(generator.uniform(0.0, 1.0) * seconds if number > 1 else None)
+        seconds = seconds if number > 1 else time.perf_counter() - start
+        n_killed += child.is_alive()
         child.kill()
         child.join()
-        seconds = seconds if number else time.perf_counter() - start
-        ends.append(get_contents(open_store(store.location.url)))
-        open_store(store.location.url).check()
-        if ends[-1] == old or _list_old(open_store(store.location.url)):
-            forget(store.location.url, removed)
-        assert get_contents(open_store(store.location.url)) == expected
-        assert not list(Path(store.location.url).rglob("0000-000000"))
-    assert ends[0] == expected
-    assert all(end in (old, expected) for end in ends)
+        store = open_store(url)
+        ends.append(get_contents(store))
+        store.check()
+        if ends[-1] == old or _list_old(store):
+            forget(url, removed)
+        assert get_contents(open_store(url)) == new
+        assert not list(Path(url).rglob("0000-000000"))
+        shutil.rmtree(url)
+    assert ends[:2] == [new, new]
+    assert all(end in (old, new) for end in ends)
+    assert n_killed >= n_kills / 2
+    assert old in ends
 
 
 def test_forget_killed_before_its_removals_ends_them_when_repeated(tmp_path, monkeypatch):
