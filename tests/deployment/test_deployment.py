@@ -198,9 +198,10 @@ def test_the_service_leads_to_the_scheduler():
     assert service["selector"]["dask.org/cluster-name"] == manifest()["metadata"]["name"]
 
 
-def test_the_image_holds_the_configuration_where_dask_looks_for_it():
+def test_image_has_the_configuration_where_dask_reads_it():
     lines = (FILES / "Dockerfile").read_text(encoding="utf-8").splitlines()
-    copied = [line.split()[1:] for line in lines if line.startswith("COPY")]
-    assert all((FILES / source).exists() for source, _ in copied)
-    assert str(Path(copied[0][1]).parent) in {str(path) for path in ("/etc/dask", *dask.config.paths)}
-    assert "ENV OMP_NUM_THREADS=1" in lines
+    copied = dict(line.split()[1:] for line in lines if line.startswith("COPY"))
+    assert all((FILES.parents[1] / source).exists() for source in copied)
+    folder = str(Path(copied["docs/deployment/dspectral.yaml"]).parent)
+    assert folder in {str(path) for path in ("/etc/dask", *dask.config.paths)}
+    assert any(line.startswith("ENV OMP_NUM_THREADS=1") for line in lines)

@@ -48,6 +48,7 @@ TRANSIENT_CLASSES = frozenset(
     }
 )
 """Names of transient errors of optional network libraries."""
+ENDPOINT_ADVICE = ": pass the address as endpoint_url, in source_options of texts and storage_options of all else"
 N_ATTEMPTS = "dspectral_n_attempts"
 """Attribute of an error after the last retry: no caller retries it again."""
 
@@ -77,7 +78,8 @@ def call_with_retries(
             if attempt > n_retries:
                 if attempt > 1:
                     setattr(error, N_ATTEMPTS, attempt)
-                    error.add_note(f"failed in each of {attempt} attempts")
+                    advice = "" if type(error).__name__ != "EndpointConnectionError" else ENDPOINT_ADVICE
+                    error.add_note(f"failed in each of {attempt} attempts{advice}")
                 raise
             message = " ".join(str(error).split()) or type(error).__name__
         emit_retry(TaskRetried(description, attempt, pause, message))
