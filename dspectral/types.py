@@ -168,6 +168,13 @@ def trim_csr(A: Any) -> Any:
     return type(A)((A.data[:n_used], A.indices[:n_used], A.indptr), shape=A.shape)
 
 
+def check_ids(ids: NDArray[np.int32], n: int, name: str = "word type") -> None:
+    """Raise a ValueError unless all ids or labels are from 0 to ``n - 1``; compiled loops do not check bounds."""
+    if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n:
+        bad = int(np.flatnonzero((ids < 0) | (ids >= n))[0])
+        raise ValueError(f"token {bad} has {name} {ids[bad]}, but {name}s must be from 0 to {n - 1}")
+
+
 class Sentences(NamedTuple):
     """The token ids (n_tokens,) of a block: sentence ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
 

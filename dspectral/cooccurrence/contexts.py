@@ -9,7 +9,7 @@ from scipy import sparse
 
 from dspectral._compiled import compiled, read_only
 from dspectral.linalg.panels import split_by_size
-from dspectral.types import CSRRows, Doubles, Int32s, Int64s, Sentences
+from dspectral.types import CSRRows, Doubles, Int32s, Int64s, Sentences, check_ids
 
 Context: TypeAlias = Literal["bag", "list", "zones"]
 """Definition of a context: a word anywhere in the window, a word at a position, or a word in the near or far zone."""
@@ -182,9 +182,7 @@ def count_contexts(
 ) -> Iterator[CSRParts]:
     """Yield the context counts of each range of word types."""
     ids, offsets = read_only(sentences.ids), read_only(sentences.offsets)
-    if len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
-        wrong = int(ids.min() if ids.min() < 0 else ids.max())
-        raise ValueError(f"a sentence has word type {wrong}, but types must be at least 0 and below {n_types}")
+    check_ids(ids, n_types)
     tokens = TokensByType(*_group_tokens(ids, offsets, n_types, window.left, window.right))
     window_arrays = (read_only(window.weights), read_only(window.first), read_only(window.columns))
     row = RowSums.allocate(window.n_columns)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import expect_passes, map_rows, summarize, tracked_fit
 from dspectral.inputs.rows import RunPlanMixin, SparseOutput, validate_rows
-from dspectral.parameters import check_flag, check_option
+from dspectral.parameters import check_option
 from dspectral.registry import register_class
 from dspectral.store.columns import (
     count_document_frequencies,
@@ -53,9 +53,6 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
     unseen : {"drop", "keep"}, default="drop"
         Weight of columns that are empty in :meth:`fit`: 0 for "drop", like the vocabulary of ``TfidfVectorizer``; for
         "keep" the largest weight, that of df = 0, like ``TfidfTransformer``. Without ``idf`` every column is kept.
-    use_idf, smooth_idf, sublinear_tf : bool, optional
-        Arguments of scikit-learn: ``use_idf=False`` is ``idf=None``, ``smooth_idf=False`` is ``idf="plain"``, and
-        ``sublinear_tf=True`` is ``tf="sublinear"``.
 
     Attributes
     ----------
@@ -99,17 +96,11 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
         idf: Idf | None = "smooth",
         tf: TermFrequency = "count",
         unseen: Unseen = "drop",
-        use_idf: bool | None = None,
-        smooth_idf: bool | None = None,
-        sublinear_tf: bool | None = None,
     ) -> None:
         self.norm = norm
         self.idf = idf
         self.tf = tf
         self.unseen = unseen
-        self.use_idf = use_idf
-        self.smooth_idf = smooth_idf
-        self.sublinear_tf = sublinear_tf
 
     @tracked_fit
     def fit(self, X: RowsLike, y: ArrayLike | None = None, *, checkpoints: CheckpointPath = None) -> Self:
@@ -190,28 +181,18 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
             If the transformer is not fitted.
         """
         check_is_fitted(self)
-        idf, tf = self._check_parameters()
-        return Weighting(tf, None if idf is None else self.idf_, None, self.norm)
+        self._check_parameters()
+        return Weighting(self.tf, None if self.idf is None else self.idf_, None, self.norm)
 
-    def _check_parameters(self) -> tuple[Idf | None, TermFrequency]:
-        """Return ``idf`` and ``tf``, after resolving scikit-learn's arguments."""
+    def _check_parameters(self) -> None:
         check_option("norm", self.norm, ("l1", "l2", None))
-        idf = check_option("idf", self.idf, ("smooth", "plain", None))
-        tf = check_option("tf", self.tf, get_args(TermFrequency))
+        check_option("idf", self.idf, ("smooth", "plain", None))
+        check_option("tf", self.tf, get_args(TermFrequency))
         check_option("unseen", self.unseen, get_args(Unseen))
-        use, smooth, sublinear = (
-            default if (value := getattr(self, name)) is None else check_flag(name, value)
-            for name, default in (
-                ("use_idf", idf is not None), ("smooth_idf", idf != "plain"), ("sublinear_tf", tf == "sublinear")
-            )
-        )  # fmt: skip
-        idf = _resolve_alias("idf", idf, "smooth", ("smooth" if smooth else "plain") if use else None)
-        tf = _resolve_alias("tf", tf, "count", "sublinear" if sublinear else tf if tf != "sublinear" else "count")
-        if self.unseen == "keep" and idf == "plain":
+        if self.unseen == "keep" and self.idf == "plain":
             raise ValueError(
                 "unseen='keep' must be 'drop' with idf='plain', since the weight of unseen columns is infinite"
             )
-        return idf, tf
 
     def _validate_counts(self, X: RowsLike, *, reset: bool) -> Any:
         """Validate counts; raise an error for texts and for weighted rows."""
@@ -222,9 +203,9 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
         return validate_rows(self, X, reset=reset)
 
     def _learn_frequencies(self, X: RowsLike, *, reset: bool) -> Self:
-        idf, _ = self._check_parameters()
+        self._check_parameters()
         rows = self._validate_counts(X, reset=reset)
-        if idf is not None:
+        if self.idf is not None:
             # A store has its frequencies: no pass.
             if isinstance(X, CountMatrix):
                 frequencies, n_passes = DocumentFrequencies(X.n_rows, X.document_frequency), 0
@@ -235,10 +216,10 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
             if not reset:
                 frequencies = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(frequencies)
             self.idf_ = inverse_document_frequency(
-                frequencies.document_frequency, frequencies.n_rows, smooth=idf == "smooth", unseen=self.unseen
+                frequencies.document_frequency, frequencies.n_rows, smooth=self.idf == "smooth", unseen=self.unseen
             )
             self.n_documents_, self.document_frequency_ = frequencies
-        self.n_passes_ = 0 if idf is None else n_passes
+        self.n_passes_ = 0 if self.idf is None else n_passes
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -246,12 +227,3 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _resolve_alias(name: str, value: object, default: object, alias_value: object) -> Any:
-    """Return the value of scikit-learn's argument; raise a ValueError if it contradicts ours."""
-    if value not in (default, alias_value):
-        raise ValueError(
-            f"{name}={value!r} must be {alias_value!r} to agree with scikit-learn's arguments: remove one of them"
-        )
-    return alias_value

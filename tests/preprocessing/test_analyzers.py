@@ -118,7 +118,7 @@ def test_columns_and_signs_are_scikit_learns_in_memory_and_out_of_core(given, tm
 def test_a_pipeline_with_an_analyzer_is_saved(tmp_path):
     model = make_pipeline(
         NgramHashing(2**10, (2, 4), analyzer="char_wb", strip_accents="ascii", stop_words=None),
-        TfidfWeighting(sublinear_tf=True, unseen="keep"),
+        TfidfWeighting(tf="sublinear", unseen="keep"),
         TruncatedSVD(2),
     ).fit(texts())
     save(model, str(tmp_path / "model"))

@@ -70,9 +70,6 @@ def merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int3
     ``O(n_active * k)`` per point and per tightening. Stratos, Kim, Collins and Hsu 2014; Franti et al. 2000. Shapes:
     `points` (n, k), `weights` (n,); returns `merges` (n - 1, 2), `costs` (n - 1,).
     """
-    points, weights = points.astype(np.float64), weights.astype(np.float64)
-    if not np.isfinite(points).all():  # NaN would make the loop below infinite
-        raise ValueError("points contain NaN or infinity, but must be finite")
     return _merge_window(read_only(points), read_only(weights), n_active)
 
 

@@ -1,8 +1,7 @@
-"""Queries of fitted word vectors: nearest words, analogies, sentence means, and gensim's names for them."""
+"""Queries of fitted word vectors: nearest words, analogies and sentence means."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast, overload
 
 import numpy as np
@@ -88,12 +87,7 @@ class WordQueries(LazyOutputMixin, ReadOnceMixin, TopTermsMixin, ClassNamePrefix
     vectors_: NDArray[np.float32]
 
     def most_similar(
-        self,
-        positive: str | Sequence[str] = (),
-        negative: str | Sequence[str] = (),
-        topn: int | None = None,
-        *,
-        n: int = 10,
+        self, positive: str | Sequence[str] = (), negative: str | Sequence[str] = (), *, n: int = 10
     ) -> list[tuple[str, float]]:
         """Return the words nearest to a sum of word vectors by cosine similarity.
 
@@ -101,8 +95,6 @@ class WordQueries(LazyOutputMixin, ReadOnceMixin, TopTermsMixin, ClassNamePrefix
         ----------
         positive, negative : str or list of str, default=()
             Words whose vectors are added and subtracted; they are excluded from the result.
-        topn : int, optional
-            Same as ``n``, under gensim's name.
         n : int, default=10
             Number of words to return.
 
@@ -120,7 +112,7 @@ class WordQueries(LazyOutputMixin, ReadOnceMixin, TopTermsMixin, ClassNamePrefix
         """
         # Hide type 0, which stands for all rare words.
         query_ids = self._get_ids(positive), self._get_ids(negative)
-        n = check_integer("n", n if topn is None else topn, at_least=1)
+        n = check_integer("n", n, at_least=1)
         return self._make_word_scores(*nearest_vectors(self.vectors_, *query_ids, n=n, hidden_ids=(0,)))
 
     def analogy(
@@ -177,10 +169,6 @@ class WordQueries(LazyOutputMixin, ReadOnceMixin, TopTermsMixin, ClassNamePrefix
         """
         return default if default is not _REQUIRED and word not in self else self[word]
 
-    def get_vector(self, word: str) -> NDArray[np.float32]:
-        """Return the vector of a word; gensim's name of :meth:`vector`."""
-        return self[word]
-
     def __getitem__(self, words: str | Sequence[str]) -> NDArray[np.float32]:
         """Return the vector of a word, shape (n_components,), or of each of a list, shape (n_words, n_components)."""
         ids = self._get_ids(words)
@@ -189,18 +177,6 @@ class WordQueries(LazyOutputMixin, ReadOnceMixin, TopTermsMixin, ClassNamePrefix
     def __contains__(self, word: object) -> bool:
         check_is_fitted(self)
         return word in get_word_ids(self)
-
-    @property
-    def key_to_index(self) -> Mapping[str, int]:
-        """Row of each word in ``vectors_``, as a read-only mapping; gensim's name."""
-        check_is_fitted(self)
-        return MappingProxyType(get_word_ids(self))
-
-    @property
-    def index_to_key(self) -> list[str]:
-        """Word of each row of ``vectors_``; gensim's name of ``words_``."""
-        check_is_fitted(self)
-        return self.words_
 
     def transform(self, X: HoldsSentences | TokenLists) -> Any:
         """Return the mean vector of the words of each sentence.

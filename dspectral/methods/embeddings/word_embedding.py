@@ -117,7 +117,7 @@ class WordEmbedding(RunPlanMixin, WordQueries, BaseEstimator):
     --------
     >>> sentences = [["a", "red", "cat"], ["a", "blue", "cat"], ["one", "red", "dog"], ["one", "blue", "dog"]]
     >>> embedding = WordEmbedding.as_published(2, window=1).fit(sentences * 5)
-    >>> embedding.most_similar("red", topn=1)
+    >>> embedding.most_similar("red", n=1)
     [('blue', 1.0)]
     """
 
@@ -221,11 +221,11 @@ class WordEmbedding(RunPlanMixin, WordQueries, BaseEstimator):
         )
         # Not solver "in_memory": for the flat spectrum of counts Krylov passes are as accurate and faster.
         svd_options = svd_options._replace(solver=select_solver(svd_options, len(contexts.column_sums)))
-        result = word_vectors(rows, svd_options, recipe, self.power)
+        self.vectors_, result = decompose(rows, svd_options, recipe.n_skipped, self.power)
         self.out_of_core_ = contexts.out_of_core
-        self.vectors_, self.singular_values_ = result.vectors, result.singular_values
+        self.singular_values_ = np.sqrt(result.values[recipe.n_skipped :])
         self.certificate_: Certificate = result.certificate
-        self.n_passes_ = result.n_passes + 1
+        self.n_passes_ = result.n_passes + 2  # with that of the sentences and that of the vectors
         self.words_, self.word_counts_ = list(corpus.words), corpus.counts
         return self
 
@@ -280,33 +280,22 @@ def count_contexts(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe)
     return CountedContexts(counts, np.asarray(counts.sum(axis=0), dtype=np.float64), out_of_core=False)
 
 
-class WordVectors(NamedTuple):
-    """Vectors of word types (n_types, k), with singular values, certificate and number of passes."""
-
-    vectors: NDArray[np.float32]
-    singular_values: Doubles
-    certificate: Certificate
-    n_passes: int
-
-
-def word_vectors(rows: Any, svd_options: SVDOptions, recipe: EmbeddingRecipe, power: float) -> WordVectors:
-    """Decompose scaled counts A = U S V' and return the rows of ``U S^power``, scaled to length 1."""
+def decompose(rows: Any, svd_options: SVDOptions, n_skipped: int, power: float) -> tuple[NDArray[np.float32], Spectrum]:
+    """Decompose scaled counts A = U S V'; return the rows of ``U S^power``, scaled to length 1, and the spectrum."""
     # The solver returns V and S^2. One more pass computes U S = A V block by block.
     possible = svd_options._replace(n_components=min(svd_options.n_components, *rows.shape))
     expect_passes(n_block_reads(rows, possible) + 1)
     leading = spectrum(rows, possible, warns=False)  # missing directions are reported below
-    padded = _pad_directions(leading, svd_options.n_components, recipe.n_skipped)
-    values, axes = np.sqrt(padded.values[recipe.n_skipped :]), padded.axes[recipe.n_skipped :]
-    project = partial(sparse_products.times, Z=np.ascontiguousarray(axes.T))
+    padded = _pad_directions(leading, svd_options.n_components, n_skipped)
+    values = np.sqrt(padded.values[n_skipped:])
+    project = partial(sparse_products.times, Z=np.ascontiguousarray(padded.axes[n_skipped:].T))
     with count_as_pass(is_pass=True):
         products = map_rows(rows, project, n_columns=len(values), dtype=svd_options.dtype, name="vectors")
         vectors = collect_rows(products)
     # Multiply U S by S^(power - 1), and by 0 for missing directions.
     weights = np.zeros_like(values)
     np.power(values, power - 1.0, out=weights, where=values > 0)
-    return WordVectors(
-        normalize_rows(vectors * weights).astype(np.float32), values, padded.certificate, padded.n_passes + 1
-    )
+    return normalize_rows(vectors * weights).astype(np.float32), padded
 
 
 def _pad_directions(directions: Spectrum, n_wanted: int, n_skipped: int) -> Spectrum:

@@ -6,7 +6,7 @@ import numpy as np
 
 from dspectral._compiled import read_only
 from dspectral.registry import register_class
-from dspectral.types import Doubles, Int32s
+from dspectral.types import Doubles
 
 
 @register_class(
@@ -56,10 +56,3 @@ def normalize(counts: Doubles, axis: int) -> Doubles:
     # Zeros would make every sentence through such a state impossible.
     totals = counts.sum(axis=axis, keepdims=True)
     return np.asarray(np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), 1.0 / counts.shape[axis]))
-
-
-def check_ids(ids: Int32s, n: int, id_name: str = "id") -> None:
-    """Raise a ValueError unless all ids or labels are from 0 to ``n - 1``; compiled loops do not check bounds."""
-    if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n:
-        bad = int(np.flatnonzero((ids < 0) | (ids >= n))[0])
-        raise ValueError(f"token {bad} has {id_name} {ids[bad]}, but {id_name}s must be from 0 to {n - 1}")

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral._compiled import read_only
 from dspectral.engine import Blocks, run_tasks, summarize
 from dspectral.inputs.rows import RunPlanMixin
 from dspectral.inputs.sequences import (
@@ -45,24 +44,6 @@ class ChainDecoder(RunPlanMixin, TopTermsMixin, BaseEstimator):
     def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:
         """Return the type of each token, 0 if out of vocabulary."""
         return encode_sentences([tokens], self.words_).ids
-
-    @property
-    def startprob_(self) -> Doubles:
-        """Probability of each state at the first token, shape (n_states,), read-only, as in hmmlearn."""
-        check_is_fitted(self)
-        return read_only(self.model_.initial)
-
-    @property
-    def transmat_(self) -> Doubles:
-        """Probability of each state (column) after each (row), shape (n_states, n_states), as in hmmlearn."""
-        check_is_fitted(self)
-        return read_only(self.model_.transition)
-
-    @property
-    def emissionprob_(self) -> Doubles:
-        """Probability of each word type (column) in each state (row), shape (n_states, n_types), as in hmmlearn."""
-        check_is_fitted(self)
-        return read_only(self.model_.emission.T)
 
     def encode(self, X: TokenLists) -> Sentences:
         """Return token lists as one block of ids of the model's types."""

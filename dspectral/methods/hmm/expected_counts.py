@@ -7,10 +7,10 @@ import numpy as np
 
 from dspectral._compiled import compiled, read_only
 from dspectral.engine.summary import add_fields
-from dspectral.methods.hmm.chain import HiddenMarkov, check_ids
+from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.methods.hmm.inference import log_likelihoods
 from dspectral.methods.hmm.recursions import EMITTED, filter_sentence, init_beta, max_sentence_length, step_backward
-from dspectral.types import Doubles, Int32s, Int64s, LabeledSentences, Sentences
+from dspectral.types import Doubles, Int32s, Int64s, LabeledSentences, Sentences, check_ids
 
 
 class ExpectedCounts(NamedTuple):

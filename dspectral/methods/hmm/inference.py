@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dspectral._compiled import compiled, read_only
-from dspectral.methods.hmm.chain import HiddenMarkov, check_ids
+from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.methods.hmm.recursions import max_sentence_length, write_log_likelihoods, write_posteriors
-from dspectral.types import Doubles, Int32s, Int64s, Sentences
+from dspectral.types import Doubles, Int32s, Int64s, Sentences, check_ids
 
 
 class Posteriors(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from dspectral.linalg.panels import split_by_size
-from dspectral.types import FloatArray, Int32s, Int64s, Sentences
+from dspectral.types import FloatArray, Int32s, Int64s, Sentences, check_ids
 
 Output: TypeAlias = Literal["root", "levels", "pooled", "sliding"]
 OUTPUTS: tuple[str, ...] = get_args(Output)
@@ -24,14 +24,9 @@ class Nodes(NamedTuple):
 
 def truncate_sentences(sentences: Sentences, n_types: int, length: int) -> tuple[Int32s, Int64s]:
     """Return the ids of the first ``length`` tokens of each sentence, and the truncated lengths."""
-    # NumPy would silently accept negative ids as an index from the end.
-    ids = sentences.ids
-    if len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
-        wrong = int(ids.min() if ids.min() < 0 else ids.max())
-        raise ValueError(f"X has word type {wrong}, but types must be from 0 to {n_types - 1}: check the corpus")
+    check_ids(sentences.ids, n_types)
     full = np.diff(sentences.offsets)
-    sizes = np.minimum(full, length)
-    return ids[positions(full) < length], sizes
+    return sentences.ids[positions(full) < length], np.minimum(full, length)
 
 
 def positions(sizes: Int64s) -> Int64s:

@@ -1,8 +1,7 @@
-"""What users of scikit-learn and hmmlearn expect of the models of sequences."""
+"""What users of scikit-learn expect of the models of sequences."""
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 
 import dspectral
 from dspectral import EMHMM, AnchorHMM, RefinementHMM, RefinementRecipe
@@ -24,26 +23,6 @@ STATES = ["AnchorHMM", "EMHMM"]
 
 def fitted(name, X=WORDS, y=TAGS, **options):
     return MAKE[name](**options).fit(X, y)
-
-
-@pytest.mark.parametrize("name", STATES)
-def test_startprob_transmat_and_emissionprob_are_as_in_hmmlearn(name):
-    model = fitted(name)
-    assert model.startprob_.shape == (3,)
-    assert model.emissionprob_.shape == (3, len(model.words_))
-    for part in (model.startprob_, model.transmat_, model.emissionprob_):
-        np.testing.assert_allclose(part.sum(axis=-1), 1.0)
-        assert not part.flags.writeable
-    with pytest.raises(AttributeError):
-        model.startprob_ = np.ones(3)
-    with pytest.raises(NotFittedError):
-        _ = MAKE[name]().transmat_
-
-
-def test_a_refinement_hmm_stops_with_what_is_left_of_its_transitions():
-    model = fitted("RefinementHMM")
-    np.testing.assert_allclose(model.transmat_.sum(axis=1) + model.model_.final, 1.0)
-    assert model.emissionprob_.shape == (model.bounds_[-1], len(model.words_))
 
 
 @pytest.mark.parametrize("name", STATES)

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dspectral.decomposition.moments import Moments
-from dspectral.methods.tmpca import nodes as kernel
 from dspectral.methods.tmpca.levels import TokenPairCounts, level_moments
-from dspectral.methods.tmpca.nodes import Trees, encode_roots
+from dspectral.methods.tmpca.nodes import Trees
 from dspectral.types import Sentences
 
 N_TYPES, D = 7, 3
@@ -79,26 +78,6 @@ def test_counts_of_pairs_are_the_first_level(cut):
     assert actual.n_rows == reference.n_rows
     np.testing.assert_allclose(actual.total, reference.total, atol=1e-10)
     np.testing.assert_allclose(actual.gram, reference.gram, atol=1e-10)
-
-
-@settings(max_examples=40, deadline=None, derandomize=True)
-@given(cut=texts(), most=st.integers(1, 30))
-def test_pieces_of_any_size_give_the_same_roots_of_texts_and_arrays(cut, most):
-    sentences, _ = cut
-    table, axes = table_of(), bases(3, 2)
-    array = padded(sentences, 8, table)
-    expected = climbed_by_hand(array, axes, 2)[:, 0]
-    before = kernel.PANEL_NUMBERS
-    kernel.PANEL_NUMBERS = most
-    try:
-        actual = encode_roots(Sentences.from_ids(sentences), trees=Trees(8, 2, D, table), axes=axes)
-        dense = encode_roots(array.reshape(len(array), 8 * D), trees=Trees(8, 2, D), axes=axes)
-    finally:
-        kernel.PANEL_NUMBERS = before
-    np.testing.assert_allclose(actual, expected, atol=1e-9)
-    np.testing.assert_allclose(dense, expected, atol=1e-9)
-    empty = [not sentence for sentence in sentences]
-    assert (actual[empty] == 0).all()
 
 
 @pytest.mark.parametrize(("wrong", "named"), [(7, 7), (-1, -1)])

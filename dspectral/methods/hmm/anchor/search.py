@@ -45,8 +45,6 @@ def find_anchors(
     pool = np.concatenate(
         [np.array(list(fixed_anchors), dtype=np.int64), candidates[~np.isin(candidates, list(fixed_anchors))]]
     )
-    if len(pool) < n_anchors:
-        raise ValueError(f"there are {len(pool)} candidates, but must be at least {n_anchors}, the number of anchors")
     rows = np.asarray(points[pool], dtype=np.float64)
     min_distance = ROUNDING_SHARE * float(np.max(_squared_distances_from_span(rows, [])))
     # Cost: O(n_candidates d n_anchors) for each selection. A round without a change is a fixed point.

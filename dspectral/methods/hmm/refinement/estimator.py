@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral._compiled import read_only
 from dspectral.engine import expect_passes, summarize, tracked_fit
 from dspectral.inputs.sequences import HoldsLabeledSentences, TokenLists, as_labeled_corpus
-from dspectral.methods.hmm.chain import check_ids, m_step
+from dspectral.methods.hmm.chain import m_step
 from dspectral.methods.hmm.decoding import ChainDecoder, CorpusLike, apply_to_blocks
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
 from dspectral.methods.hmm.inference import compute_posteriors
@@ -34,7 +34,7 @@ from dspectral.parameters import (
     resolve_seed,
 )
 from dspectral.registry import register_class
-from dspectral.types import CheckpointPath, Doubles, Int32s, Int64s, LabeledSentences, Sentences
+from dspectral.types import CheckpointPath, Doubles, Int32s, Int64s, LabeledSentences, Sentences, check_ids
 
 MAX_REFINEMENTS = 512
 """Maximum number of refinements of a label."""

@@ -11,12 +11,12 @@ from dspectral._compiled import read_only
 from dspectral.engine import summarize
 from dspectral.engine.summary import add_fields
 from dspectral.inputs.sequences import LabeledCorpus
-from dspectral.methods.hmm.chain import HiddenMarkov, check_ids, m_step
+from dspectral.methods.hmm.chain import HiddenMarkov, m_step
 from dspectral.methods.hmm.refinement.operators import Operators, compute_projections, find_operators, recover_counts
 from dspectral.methods.hmm.refinement.recursions import add_products, write_views
 from dspectral.parameters import MAX_REAL, check_option, check_real
 from dspectral.registry import register_class
-from dspectral.types import Doubles, Int32s, Int64s, LabeledSentences, format_value
+from dspectral.types import Doubles, Int32s, Int64s, LabeledSentences, check_ids, format_value
 
 PANEL_TOKENS = 1 << 12
 """Number of tokens whose views are in memory at once; a longer sentence is a panel of its own."""
@@ -170,7 +170,7 @@ def project_rows(rows: Doubles, labels: Int32s, projections: Doubles) -> Doubles
 
 
 def _check_ids(block: LabeledSentences, views: Views) -> None:
-    check_ids(block.ids, len(views.vectors), "id")
+    check_ids(block.ids, len(views.vectors))
     check_ids(block.labels, views.n_labels, "label")
 
 
