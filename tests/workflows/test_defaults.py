@@ -164,12 +164,6 @@ def test_the_error_of_a_margin_is_that_of_items_and_draws():
     assert alone**2 == pytest.approx(actual[0].var(ddof=1) / 50 + reference[0][:20].var(ddof=1) / 20)
 
 
-def test_every_other_data_set_by_name_is_designed_on():
-    assert designed_on(FAMILIES["multilabel"].sets) == {"bibtex", "goemotions", "ohsumed-f", "reuters21578"}
-    halves = FAMILIES["embeddings"].sets
-    assert designed_on(reversed(halves)) == {name for name in halves if name.endswith("-first")}
-
-
 def test_halves_of_lists_share_no_pair_whichever_word_stands_first(tmp_path):
     write_lists(tmp_path, ["owl\tred\t1", "cat\tred\t2", "red\tcat\t2"], ["x\ta\tb\tc\td"])
     halves = sets._halves(tmp_path)

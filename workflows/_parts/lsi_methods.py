@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score
 from dspectral import HybridLSI, LocalLSI, LocalRecipe
 from dspectral.engine import run_tasks
 from dspectral.inputs import pair_with_labels
-from dspectral.methods.lsi import Training, train_linear_svms
+from dspectral.methods.lsi import train_linear_svms
 
 LOCAL = ("rds", "lrw")
 ROUGH, FINE = 1e-3, 1e-4
@@ -104,7 +104,7 @@ def scores(
         return np.asarray(model.decision_function(new))
     if model is not None:
         train, new = (np.ascontiguousarray(rows[:, :n_components]) for rows in (train, new))
-    machines = train_linear_svms(pair_with_labels(train, members), Training(C, tol, 2000))
+    machines = train_linear_svms(pair_with_labels(train, members), C, tol, 2000)
     return np.asarray(new @ machines.axes + machines.offsets)
 
 

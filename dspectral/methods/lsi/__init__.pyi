@@ -1,2 +1,1 @@
-from .linear_svm import Training as Training
 from .linear_svm import train_linear_svms as train_linear_svms

@@ -149,24 +149,6 @@ Spaces = list[NDArray[np.float64]]
 """Axes of each class's space, shape ``(k_c, d)`` each."""
 
 
-class Training(NamedTuple):
-    """Training options.
-
-    Attributes
-    ----------
-    C : float
-        Weight of the loss against the penalty.
-    tol : float
-        Training stops when the gradient's largest entry falls below this share of its initial value.
-    max_iter : int
-        Maximum number of passes.
-    """
-
-    C: float
-    tol: float = 1e-4
-    max_iter: int = 1000
-
-
 class LinearSVMs(NamedTuple):
     """One linear SVM for each class, and the number of training passes. Shapes: `axes` (d, L), `offsets` (L,)."""
 
@@ -177,7 +159,9 @@ class LinearSVMs(NamedTuple):
 
 def train_linear_svms(
     data: LabeledStreams,
-    training: Training,
+    C: float,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
     *,
     spaces: Spaces | None = None,
     relevancy: Relevancy | None = None,
@@ -188,8 +172,12 @@ def train_linear_svms(
     ----------
     data : LabeledStreams
         Rows, and an indicator of the classes of each row.
-    training : Training
-        Weight of the loss, and stopping criteria.
+    C : float
+        Weight of the loss against the penalty.
+    tol : float, default=1e-4
+        Training stops when the gradient's largest entry falls below this share of its initial value.
+    max_iter : int, default=1000
+        Maximum number of passes.
     spaces : list of ndarray, shape (k_c, d), optional
         Axes of the space in which each class's SVM is trained; by default all columns.
     relevancy : Relevancy, optional
@@ -213,19 +201,19 @@ def train_linear_svms(
         sizes = [data.n_words] * data.n_labels if spaces is None else [len(space) for space in spaces]
         # All SVMs start at zero; the gradient there scales the tolerance.
         points = [np.zeros(size + 1) for size in sizes]
-        values, gradients, energy = _evaluate(data, training, points, spaces, relevancy)
+        values, gradients, energy = _evaluate(data, C, points, spaces, relevancy)
         # The curvature is at most 1 + 2 C (|X|^2 + n), so this first step along the gradient cannot overshoot.
-        first_step = 1.0 / (1.0 + 2.0 * training.C * (energy + data.n_rows))
+        first_step = 1.0 / (1.0 + 2.0 * C * (energy + data.n_rows))
         starts = zip(points, values, gradients, strict=True)
         descents = [SteppedLBFGS(*start, step=first_step) for start in starts]
         # Gradients scale with the size of a class, so each class has its own tolerance.
-        limits = [training.tol * descent.gradient_norm for descent in descents]
+        limits = [tol * descent.gradient_norm for descent in descents]
         n_passes = 1
         # Each iteration is one pass, which evaluates every class at its own trial point. A converged class keeps its
         # best point until all have converged.
-        while _max_gradient_ratio(descents, limits) > 1.0 and n_passes < training.max_iter:
+        while _max_gradient_ratio(descents, limits) > 1.0 and n_passes < max_iter:
             trials = [descent.trial for descent in descents]
-            values, gradients, _ = _evaluate(data, training, trials, spaces, relevancy)
+            values, gradients, _ = _evaluate(data, C, trials, spaces, relevancy)
             for descent, value, gradient, limit in zip(descents, values, gradients, limits, strict=True):
                 if descent.gradient_norm > limit:
                     descent.update(value, gradient)
@@ -233,7 +221,7 @@ def train_linear_svms(
     if (excess := _max_gradient_ratio(descents, limits)) > 1.0:
         warnings.warn(
             f"the SVMs did not converge within {n_passes} passes: the gradient is {excess:.3g} times the limit of "
-            f"tol={training.tol:g}; increase tol or decrease C",
+            f"tol={tol:g}; increase tol or decrease C",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -327,7 +315,7 @@ def _unpack_weights(
 
 def _evaluate(
     data: LabeledStreams,
-    training: Training,
+    C: float,
     points: list[NDArray[np.float64]],
     spaces: Spaces | None,
     relevancy: Relevancy | None,
@@ -341,6 +329,6 @@ def _evaluate(
         # Chain rule: the gradient in a space is V times the gradient in columns.
         slope = summary.axes[:, j] if spaces is None else spaces[j] @ summary.axes[:, j]
         # The intercept, the last entry of a point, is penalized too, as in LIBLINEAR.
-        values.append(float(point @ point) / 2.0 + training.C * float(summary.loss[j]))
-        gradients.append(point + training.C * np.append(slope, summary.offsets[j]))
+        values.append(float(point @ point) / 2.0 + C * float(summary.loss[j]))
+        gradients.append(point + C * np.append(slope, summary.offsets[j]))
     return values, gradients, summary.energy

@@ -25,7 +25,7 @@ from dspectral.inputs.labels import (
 )
 from dspectral.inputs.rows import RowTransformer, validate_rows
 from dspectral.inputs.top_terms import TopTermsMixin
-from dspectral.methods.lsi.linear_svm import MAX_PAIRS, Relevancy, Training, multiply_rows, train_linear_svms
+from dspectral.methods.lsi.linear_svm import MAX_PAIRS, Relevancy, multiply_rows, train_linear_svms
 from dspectral.methods.lsi.local_regions import (
     LocalRecipe,
     Region,
@@ -48,10 +48,10 @@ from dspectral.types import CheckpointPath, CSRRows, Rows, RowsLike, is_sparse
 
 MAX_COMPONENTS = 25
 """Maximum number of components for ``"auto"``."""
-INITIAL_C = 1.0
-"""C of the first classifier, which computes the relevancies."""
 MAX_ITER = 1000
 """Maximum number of passes of a training."""
+INITIAL_C = 1.0
+"""C of the first classifier, which computes the relevancies."""
 N_COPIES = 2 * MAX_PAIRS + 6
 """Arrays of SVM coefficients in memory during training."""
 
@@ -244,8 +244,9 @@ class LocalLSI(TopTermsMixin, ClassifierMixin, RowTransformer, BaseEstimator):
             seed=self.random_state_,
             row_nbytes=mean_row_nbytes(input_rows, X),
         )
-        training = Training(float(self.C), recipe.tol, MAX_ITER)
-        svms = train_linear_svms(data, training, spaces=self.components_, relevancy=self.relevancy_)
+        svms = train_linear_svms(
+            data, float(self.C), recipe.tol, MAX_ITER, spaces=self.components_, relevancy=self.relevancy_
+        )
         self.exclusive_ = class_rows.exclusive
         if names is None:
             names = class_rows.classes if class_rows.exclusive else get_label_names(y, len(class_rows.classes))
@@ -279,7 +280,7 @@ class LocalLSI(TopTermsMixin, ClassifierMixin, RowTransformer, BaseEstimator):
         self.relevancy_: Relevancy | None = None
         if self.method == "rds":
             return [Region(members, np.ones(len(members))) for members in rows], 0
-        initial_svms = train_linear_svms(data, Training(INITIAL_C, recipe.tol, MAX_ITER))
+        initial_svms = train_linear_svms(data, INITIAL_C, recipe.tol, MAX_ITER)
         self.relevancy_ = Relevancy(initial_svms.axes, initial_svms.offsets, recipe.a, recipe.b)
         return find_weighted_regions(data, rows, self.relevancy_, float(self.gamma)), initial_svms.n_passes + 1
 

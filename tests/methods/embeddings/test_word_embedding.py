@@ -1,6 +1,5 @@
 """Word embeddings against a dense reference, for any place of the counts, and on a language with known classes."""
 
-import errno
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from dspectral.cooccurrence.scaling import ContextScaling
 from dspectral.inputs.sequences import as_corpus
 from dspectral.methods.embeddings.queries import nearest_vectors
 from dspectral.methods.embeddings.word_embedding import EmbeddingRecipe, count_contexts
-from dspectral.store import context_counts as contexts
 
 CLASSES = [["red", "blue", "green"], ["cat", "dog", "cow"], ["runs", "sleeps", "eats"]]
 
@@ -144,41 +142,6 @@ def test_a_plan_writes_nothing_into_the_corpus(corpus):
         actual = WordEmbedding(3, window=3).plan(corpus, workers=2)
     assert actual.phase == "count-contexts"
     assert sorted(Path(corpus.location.url).rglob("*")) == before
-
-
-@pytest.mark.parametrize("n_written", [0, 1, 3, 9])
-def test_counts_cut_short_by_a_full_disk_go_on_where_they_were(n_written, corpus, monkeypatch):
-    def full(write):
-        def wrapped(where, path, *arguments):
-            if len(written) == n_written:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            written.append(path)
-            return write(where, path, *arguments)
-
-        return wrapped
-
-    def refused(write):
-        def wrapped(where, path, *arguments):
-            assert path not in written
-            return write(where, path, *arguments)
-
-        return wrapped
-
-    written, model = [], WordEmbedding(3, window=3)
-    names = ("write_spill_file", "write_block")
-    with monkeypatch.context() as patched, memory(1), dask.config.set(scheduler="sync"):
-        for name in names:
-            patched.setattr(contexts, name, full(getattr(contexts, name)))
-        with pytest.raises(OSError, match="No space"):
-            model.fit(corpus)
-    assert len(written) == n_written
-    assert any("blocks" in path for path in written) == (n_written > corpus.n_blocks)
-    with monkeypatch.context() as patched, memory(1), dask.config.set(scheduler="sync"):
-        for name in names:
-            patched.setattr(contexts, name, refused(getattr(contexts, name)))
-        model.fit(corpus)
-    whole = WordEmbedding(3, window=3).fit(corpus)
-    np.testing.assert_allclose(model.vectors_, whole.vectors_, atol=1e-4)
 
 
 def test_queries_leave_out_what_is_given_and_the_rare_type(sentences):

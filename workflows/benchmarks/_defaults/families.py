@@ -29,7 +29,7 @@ from dspectral import (
     WordEmbedding,
 )
 from dspectral.inputs import as_labeled_corpus, pair_with_labels
-from dspectral.methods.lsi import Training, train_linear_svms
+from dspectral.methods.lsi import train_linear_svms
 from dspectral.methods.multilabel import MultiLabelRecipe
 from dspectral.metrics import average_mutual_information, document_auc, precision_at
 
@@ -127,7 +127,7 @@ class Spaces:
         self.model.set_params(n_components=k if isinstance(k, str) else min(k, *rows.shape)).fit(rows, own)
         if self.C is not None:
             streams = pair_with_labels(self._folded(rows), own)
-            self.machines = train_linear_svms(streams, Training(self.C, 1e-4, 2000))
+            self.machines = train_linear_svms(streams, self.C, 1e-4, 2000)
         return self
 
     def _folded(self, rows: Any) -> Any:
