@@ -91,11 +91,8 @@ def read_weighted(item: tuple[Any, Any, float], *, dtype: DTypeLike) -> CSRRows:
 class SavedSVD(TruncatedSVD):
     """SVD of a saved LsiModel, with its words and parameters."""
 
-    def attach_model(self, svd: TruncatedSVD, words: dict[int, str], facts: dict[str, Any]) -> Self:
-        """Copy the fitted attributes of ``svd`` and attach words and parameters."""
-        self.__dict__.update(vars(svd))
-        self.words_, self.facts_ = words, facts
-        return self
+    words_: dict[int, str]
+    facts_: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -425,7 +422,9 @@ class LsiModel:
             "documents": [self.docs_processed, self._weights, store],
         }
         words = {int(number): str(word) for number, word in dict(self.id2word).items()}
-        models.save(SavedSVD().attach_model(self.svd, words, facts), fname, overwrite=True)
+        saved = SavedSVD()
+        saved.__dict__.update(vars(self.svd), words_=words, facts_=facts)
+        models.save(saved, fname, overwrite=True)
 
     @classmethod
     def load(cls, fname: str, mmap: None = None) -> Self:

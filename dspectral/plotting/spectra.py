@@ -1,32 +1,18 @@
 """Plots of singular values and their error bounds."""
 
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.spectrum import Certificate
 from dspectral.plotting.style import BLUE, GREEN, ORANGE, finish_axes, get_axes
-from dspectral.types import FloatArray
 
 _ROUNDING = 1e-9
 """Relative error below which a result counts as exact up to rounding."""
-
-
-class HasSingularValues(Protocol):
-    """Protocol of fitted models with singular values, such as :class:`~dspectral.TruncatedSVD`."""
-
-    @property
-    def singular_values_(self) -> FloatArray:
-        """Singular values in descending order."""
-        ...
-
-
-HasSpectrum: TypeAlias = HasSingularValues | FrequentDirections | ArrayLike
-"""A fitted model, a sketch, or singular values."""
 
 
 class Scree(NamedTuple):
@@ -38,7 +24,7 @@ class Scree(NamedTuple):
     error: float | None
 
 
-def plot_spectrum(model: HasSpectrum, ax: Axes | None = None) -> Axes:
+def plot_spectrum(model: Any, ax: Axes | None = None) -> Axes:
     """Plot the singular values of a model, intervals that hold the true ones, and their cumulative share of the energy.
 
     Parameters
@@ -86,9 +72,7 @@ def plot_spectrum(model: HasSpectrum, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_certificate(
-    model: HasSpectrum, ax: Axes | None = None, *, certificate: Certificate | float | None = None
-) -> Axes:
+def plot_certificate(model: Any, ax: Axes | None = None, *, certificate: Certificate | float | None = None) -> Axes:
     """Plot squared singular values with their error bound, the certificate.
 
     Each true value exceeds the plotted one by at most the certificate: the shaded band. Components above the
@@ -150,10 +134,9 @@ def plot_certificate(
     return ax
 
 
-def compute_scree(model: HasSpectrum) -> Scree:
+def compute_scree(model: Any) -> Scree:
     """Return the squared singular values of a model, sketch or array, without a pass over data."""
     error = certificate = energy = None
-    values: Any
     if isinstance(model, FrequentDirections):
         values = np.linalg.svd(np.asarray(model.sketch, dtype=np.float64), compute_uv=False)
         energy, error = model.energy, float(model.error)

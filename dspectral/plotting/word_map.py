@@ -1,7 +1,7 @@
 """Scatter plot of words whose labels do not overlap."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -77,15 +77,8 @@ def _find_free_position(
 _MAX_LEGEND_ENTRIES = 20
 
 
-class HasWordVectors(Protocol):
-    """Protocol of models with word vectors, such as :class:`~dspectral.WordEmbedding`."""
-
-    words_: Sequence[str]
-    vectors_: NDArray[Any]
-
-
 def plot_words(
-    embedding: HasWordVectors,
+    embedding: Any,
     words: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     ax: Axes | None = None,
     *,
@@ -148,7 +141,7 @@ def plot_words(
 
 
 def _group_words(
-    embedding: HasWordVectors, words: Sequence[str] | Mapping[str, Sequence[str]] | None, n: int
+    embedding: Any, words: Sequence[str] | Mapping[str, Sequence[str]] | None, n: int
 ) -> dict[str, list[str]]:
     if words is None:
         return {"": [word for word in embedding.words_[: n + 1] if word != "<?>"][:n]}
@@ -157,7 +150,7 @@ def _group_words(
     return {"": list(words)}
 
 
-def _get_word_ids(embedding: HasWordVectors, words: list[str]) -> list[int]:
+def _get_word_ids(embedding: Any, words: list[str]) -> list[int]:
     word_ids = {word: i for i, word in enumerate(embedding.words_)}
     for word in words:
         if word not in word_ids:

@@ -127,25 +127,19 @@ def n_columns(output: Output, trees: Trees, axes: Sequence[FloatArray]) -> int:
 
 def encode_trees(block: Block, *, trees: Trees, axes: Sequence[FloatArray], output: Output) -> FloatArray:
     """Return the encodings of the sentences of a block, shape (n, n_columns); zeros for an empty sentence."""
-    if output == "root":
-        return encode_roots(block, trees=trees, axes=axes)
-    encode = concatenate_levels if output == "levels" else partial(pool_levels, sliding=output == "sliding")
+    one_way = {"root": take_roots, "levels": concatenate_levels}
+    encode = one_way.get(output) or partial(pool_levels, sliding=output == "sliding")
     parts = [np.zeros((0, n_columns(output, trees, axes)), dtype=np.result_type(*axes))]
     parts += [encode(panel, trees, axes) for panel in trees.panels(block)]
     return np.concatenate(parts)
 
 
-def encode_roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
-    """Return the root vector of each sentence, shape (n, k)."""
-    # Empty sentences have no nodes: their rows stay zero.
-    dtype = np.result_type(*axes)
-    parts = [np.zeros((0, len(axes[-1])), dtype=dtype)]
-    for panel in trees.panels(block):
-        top = project_levels(panel, axes, trees.arity)
-        roots = np.zeros((len(top.sizes), len(axes[-1])), dtype=dtype)
-        roots[top.sizes > 0] = top.rows
-        parts.append(roots)
-    return np.concatenate(parts)
+def take_roots(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
+    """Return the root vector of each tree, shape (n_trees, k); zeros for a tree without nodes."""
+    top = project_levels(leaves, axes, trees.arity)
+    roots = np.zeros((len(top.sizes), len(axes[-1])), dtype=np.result_type(*axes))
+    roots[top.sizes > 0] = top.rows
+    return roots
 
 
 def concatenate_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
