@@ -1,15 +1,11 @@
 """Texts and text files that a transformer hashes, in memory or block by block."""
 
-import gc
 import gzip
-import tracemalloc
 
-import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
-from dask.callbacks import Callback
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -126,30 +122,3 @@ def test_pass_hashes_each_block_once_and_one_at_a_time(text, monkeypatch):
     model = pipeline(n_passes=3, solver="krylov").fit(files)
     assert len(hashed) == (model[1].n_passes_ + model[2].n_passes_) * len(files.blocks) == 4 * len(files.blocks)
     assert max(hashed) <= 300
-
-
-def peak_of_a_fit(path, n_texts):
-    """Return the most bytes of Python and NumPy while a pipeline is fitted, one task at a time, and the blocks.
-
-    Graphs of passes that are over are collected before the next pass: after many tests the collector comes late.
-    """
-    words = np.random.default_rng(0).integers(10**6, size=(n_texts, 40)).astype(str)
-    path.write_text("".join(" ".join(text) + "\n" for text in words))
-    files = TextFiles(path, block_bytes=1 << 16)
-    model = make_pipeline(NgramHashing(1 << 10), TfidfWeighting(), TruncatedSVD(1, n_passes=2, solver="krylov"))
-    with dask.config.set(scheduler="sync"), Callback(start=lambda _graph: gc.collect()):
-        model.fit(files)  # compiles
-        tracemalloc.start()
-        model.fit(files)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    return peak, len(files.blocks)
-
-
-@pytest.mark.slow
-def test_memory_is_that_of_blocks_and_not_of_the_text(tmp_path):
-    few, _ = peak_of_a_fit(tmp_path / "few.txt", 500)
-    many, n_blocks = peak_of_a_fit(tmp_path / "many.txt", 4000)
-    text_and_rows = (tmp_path / "many.txt").stat().st_size + 4000 * 8 * 114
-    assert n_blocks > 16
-    assert many < few + text_and_rows / 6
