@@ -117,11 +117,8 @@ class ContextScaling(NamedTuple):
 
 def check_transform(transform: CountTransform) -> None:
     """Raise a ValueError if a transform of counts is not supported."""
-    if isinstance(transform, Real) and not isinstance(transform, bool):
-        is_known = 0 < transform <= LARGEST
-    else:
-        is_known = isinstance(transform, str) and transform in TRANSFORMS
-    if not is_known:
+    is_power = isinstance(transform, Real) and not isinstance(transform, bool) and 0 < transform <= LARGEST
+    if not is_power and not (isinstance(transform, str) and transform in TRANSFORMS):
         raise ValueError(
             f"count_transform={format_value(transform)} must be 'sqrt', 'log', 'none' or a positive exponent"
         )

@@ -118,11 +118,11 @@ class VectorQuantizer(RunPlanMixin, ClassNamePrefixFeaturesOutMixin, Transformer
             Codes of each sequence, or of each row of a matrix.
         """
         check_is_fitted(self)
-        if is_lazy(X) or _is_matrix(X):
-            return self._nearest_centers(self._stack_frames(X, reset=False))[:, None]
-        if not len(X):
+        if not _is_matrix(X) and not len(X):
             return []
         codes = self._nearest_centers(self._stack_frames(X, reset=False))
+        if _is_matrix(X):
+            return codes[:, None]
         return list(np.split(codes, np.cumsum([len(np.asarray(frames)) for frames in X])[:-1]))
 
     @np.errstate(under="ignore")
