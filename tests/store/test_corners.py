@@ -7,7 +7,7 @@ from dspectral.store.arrays import read_stored_group, write_stored_group
 from dspectral.store.from_text.lines import ReadOptions
 from dspectral.store.from_text.readers import read_file_range
 from dspectral.store.location import Location, StoreError
-from tests.store.from_text.texts import spans_of
+from tests.store.from_text.texts import spans_of, texts
 
 SMALL = NgramHashing(n_features=64)
 
@@ -17,20 +17,15 @@ def url(tmp_path):
     return str(tmp_path / "store")
 
 
-def texts(blocks):
-    return [block.text(i) for block in blocks for i in range(block.n_documents)]
-
-
 def test_a_file_in_memory_is_read_by_several_at_once():
-    lines = [b"line %d" % i for i in range(20)]
-    with fsspec.open("memory://several.txt", "wb") as file:
-        file.write(b"\n".join(lines))
+    lines = [f"line {i}" for i in range(20)]
+    with fsspec.open("memory://several.txt", "w") as file:
+        file.write("\n".join(lines))
     readers = [
         read_file_range(span, ReadOptions(block_bytes=8)) for span in spans_of("memory://several.txt", span_bytes=40)
     ]
     first = [[next(reader)] for reader in readers]
-    found = [texts([*head, *reader]) for head, reader in zip(first, readers, strict=True)]
-    assert [text for of_span in found for text in of_span] == lines
+    assert texts([*head, *reader] for head, reader in zip(first, readers, strict=True)) == lines
 
 
 def test_small_files_are_read_and_blocked_together(tmp_path, url):
@@ -40,16 +35,15 @@ def test_small_files_are_read_and_blocked_together(tmp_path, url):
     spans = spans_of(str(tmp_path / "*.txt"), span_bytes=100)
     assert [len(span.files()) for span in spans] == [4, 4, 2, 1, 1]
     assert [span.n_bytes for span in spans] == [88, 88, 44, 100, 20]
-    expected = [f"document {i // 2}".encode() for i in range(20)] + [b"large"] * 20
-    assert texts(block for span in spans for block in read_file_range(span, ReadOptions(block_bytes=64))) == expected
+    expected = [f"document {i // 2}" for i in range(20)] + ["large"] * 20
+    assert texts(read_file_range(span, ReadOptions(block_bytes=64)) for span in spans) == expected
     store = build_store(str(tmp_path / "*.txt"), url, unit="file", hashing=SMALL)
     assert store.block_rows == [11]
     for name, content in {"a": "text\tx\none\t.", "b": "x\ttext\n.\ttwo", "c": "x\ttext\n.\tthree"}.items():
         (tmp_path / f"{name}.tsv").write_text(f"{content}\n")
     spans = spans_of(str(tmp_path / "*.tsv"), field="text")
     assert [len(span.files()) for span in spans] == [1, 2]  # those of other columns are read alone
-    found = texts(block for span in spans for block in read_file_range(span, ReadOptions(block_bytes=99)))
-    assert found == [b"one", b"two", b"three"]
+    assert texts(map(read_file_range, spans)) == ["one", "two", "three"]
     for i in range(3):
         (tmp_path / f"{i}.jsonl").write_text("[]\n" if i == 1 else '{"text": "a"}\n')
     with pytest.raises(ValueError, match=r"1\.jsonl, line 1: "):
