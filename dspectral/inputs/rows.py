@@ -107,9 +107,7 @@ def _validate_lazy(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any
                 f"Found array with 0 {axis_name}(s) (shape={array.shape}) while a minimum of 1 is required by {name}."
             )
     if reset:
-        estimator.n_features_in_ = n_columns
-        if hasattr(estimator, "feature_names_in_"):  # from an earlier fit on a DataFrame
-            del estimator.feature_names_in_
+        validate_data(estimator, array, skip_check_array=True)  # forgets the names of an earlier fit on a DataFrame
     else:
         _check_width(estimator, n_columns)
     if array.dtype in (np.float32, np.float64):
