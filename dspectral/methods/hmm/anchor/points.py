@@ -179,9 +179,7 @@ class NeighborCounts(NamedTuple):
         # hstack from COO keeps the entries of a row in column order, so that sums have one order.
         first, last = sparse.coo_array(self.first[:, None]), sparse.coo_array(self.last[:, None])
         following, preceding = self.pairs.times(groups)
-        before = sparse.hstack([preceding, first], format="csr")
-        after = sparse.hstack([following, last], format="csr")
-        counts = sparse.csr_array(sparse.hstack([before, after], format="csr"))
+        counts = sparse.csr_array(sparse.hstack([preceding, first, following, last], format="csr"))
         counts.eliminate_zeros()
         return counts
 
