@@ -109,13 +109,6 @@ GROUND = {
     "dspectral.cooccurrence",
 }
 """What kernels, summaries and solvers may import beside each other."""
-ENGINE = (
-    {"summary", "graph"},
-    {"blocks"},
-    {"around"},
-    {"run"},
-)
-"""Floors of the engine: only ``run`` imports all; what computes does not know what surrounds it."""
 OPTIONAL = {"anndata", "h5py", "librosa", "pyarrow", "pycrfsuite", "soundfile", "stop_words", "zstandard"}
 """Extras, imported inside the functions that read their formats, so that the rest works without them."""
 LATE = {
@@ -235,31 +228,6 @@ def test_families_are_strangers_to_each_other(trees):
     assert wrong == []
 
 
-def test_what_computes_a_pass_knows_nothing_of_what_surrounds_it(trees):
-    prefix = "dspectral.engine."
-    floor_of = {name: number for number, names in enumerate(ENGINE) for name in names}
-    inside = {name: tree for name, tree in trees.items() if name.startswith(prefix)}
-    assert {name.removeprefix(prefix).split(".")[0] for name in inside} == floor_of.keys()
-    wrong = []
-    for name, tree in inside.items():
-        here = name.removeprefix(prefix).split(".")[0]
-        for imported, line in imports(tree):
-            there = imported.removeprefix(prefix).split(".")[0]
-            if imported.startswith(prefix) and here != there and floor_of[there] >= floor_of[here]:
-                wrong.append(f"{name}, line {line}: {imported}")
-    assert wrong == []
-
-
-def test_one_context_variable_carries_the_state_of_a_thread(trees):
-    made = {
-        name: sum(isinstance(node, ast.Call) and ast.unparse(node.func) == "ContextVar" for node in ast.walk(tree))
-        for name, tree in trees.items()
-    }
-    assert {name: n for name, n in made.items() if n and name.startswith("dspectral.engine")} == {
-        "dspectral.engine.around.context": 1
-    }
-
-
 def test_kernels_summaries_and_solvers_import_no_dask_zarr_or_estimator(trees):
     wrong = []
     for name, tree in trees.items():
@@ -304,22 +272,3 @@ def test_every_module_has_its_floor():
     named = {f"{package}.{name}" for package, names in STEPS.items() for name in names}
     there = {".".join(name.split(".")[-2:]) for name in MODULES}
     assert named - there == set()
-
-
-def test_the_rules_see_what_is_wrong():
-    tree = ast.parse("import zarr.storage\nfrom dspectral import engine\ndef f():\n    from dask import array\n")
-    actual = [("zarr.storage", 1), ("dspectral.engine", 2), ("dask", 4)]
-    assert sorted(imports(tree), key=lambda one: one[1]) == actual
-    late = "from dspectral import engine\nfrom dspectral.store import discard_unfinished\nengine.tracked_fit\n"
-    actual = {
-        "dspectral.engine",
-        "dspectral.engine.around.context",
-        "dspectral.store",
-        "dspectral.store.writer",
-    }
-    assert {name for name, _ in imports(ast.parse(late))} == actual
-    assert room("dspectral.methods.brown.exchange") == "dspectral.methods.brown"
-    assert room("dspectral.engines") == "dspectral"
-    assert room("numpy") == ""
-    assert is_pure("dspectral.methods.lsi.similarities")
-    assert not is_pure("dspectral.methods.lsi.hybrid")

@@ -19,7 +19,6 @@ from sklearn.svm import LinearSVC
 
 import dspectral
 from dspectral import NgramHashing, SketchedPCA, TfidfWeighting, TruncatedSVD, load, save
-from dspectral.persistence import models
 from dspectral.persistence.encoding import find_class
 from dspectral.persistence.models import import_all
 from dspectral.registry import CLASSES, SHAPES, check_shapes
@@ -354,24 +353,6 @@ def test_loads_beside_overwrites_return_a_saved_model_whole(path, n_savers):
     assert errors == []
     last = 8 * n_savers
     assert [name for name in Location(path).list_names() if name != "zarr.json"] == [f"arrays-{last:04d}"]
-
-
-def test_a_reader_looks_at_the_root_again_until_it_is_the_same(path, pca, monkeypatch):
-    save(pca, path)
-    read, left = models._decode, [3]
-
-    def replaced_first(record, *arguments):
-        if left[0]:
-            left[0] -= 1
-            save(TruncatedSVD(1).fit(np.eye(3)), path, overwrite=True)
-        return read(record, *arguments)
-
-    monkeypatch.setattr(models, "_decode", replaced_first)
-    assert type(load(path)) is TruncatedSVD
-    left[0] = 2
-    monkeypatch.setattr(models, "MAX_READS", 2)
-    with pytest.raises(StoreError, match=f"{re.escape(path)}.*2 times"):
-        load(path)
 
 
 def test_arrays_that_a_killed_save_left_are_removed_by_the_next(path, pca, monkeypatch):

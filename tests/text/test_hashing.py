@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.utils import murmurhash3_32
 
-from dspectral.linalg.radix_sort import N_VALUES, sort_keys, sort_pairs
 from dspectral.text.csr_buffers import GROUP_NGRAMS
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.term_bytes import hash_terms
@@ -87,18 +86,3 @@ def test_ngrams_of_every_length_are_hashed():
 def test_hashes_of_bytes_are_those_of_scikit_learn(terms):
     expected = [murmurhash3_32(term, positive=True) for term in terms]
     assert hash_terms(Documents.from_strings(terms)).tolist() == expected
-
-
-@settings(deadline=None, derandomize=True, max_examples=30)
-@given(st.data())
-def test_keys_are_sorted_by_the_bits_asked_for(data):
-    low, high = sorted(data.draw(st.tuples(st.integers(0, 63), st.integers(0, 63))))
-    values = data.draw(st.lists(st.integers(0, 2**high - 1), max_size=200))
-    keys = np.array(values, dtype=np.uint64)
-    places = np.empty((7, N_VALUES), dtype=np.int64)
-    ordered, _ = sort_keys(keys.copy(), np.empty_like(keys), places, len(keys), low, high)
-    order = np.argsort(keys >> np.uint64(low), kind="stable")
-    np.testing.assert_array_equal(ordered, keys[order])
-    ordered, places = sort_pairs(keys.copy(), np.arange(len(keys)), high)
-    np.testing.assert_array_equal(places, np.argsort(keys, kind="stable"))
-    np.testing.assert_array_equal(ordered, np.sort(keys))

@@ -52,18 +52,6 @@ def test_a_large_vocabulary_is_counted_as_by_scikit_learn():
     assert actual == by_scikit_learn(documents, (1, 3), lowercase=True)
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
-@given(texts.documents(), st.sampled_from([1, 2, 3, 7, 64]))
-def test_partitions_merge_to_the_whole_and_are_the_same_for_every_table(documents, n_partitions):
-    table = TermTable.from_block(Documents.from_strings(documents), (1, 2))
-    parts = table.partition(n_partitions)
-    assert len(parts) == n_partitions
-    assert_same_table(parts[0].merge(*parts[1:]), table)
-    half = TermTable.from_block(Documents.from_strings(documents[::2]), (1, 2)).partition(n_partitions)
-    for part, of_half in zip(parts, half, strict=True):
-        assert set(terms_of(of_half)) <= set(terms_of(part))
-
-
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(texts.documents(), texts.documents().filter(len), texts.ngram_ranges(), st.booleans(), st.data())
 def test_documents_are_encoded_as_by_scikit_learn(known, documents, ngram_range, lowercase, data):

@@ -14,9 +14,6 @@ from dspectral.preprocessing.hashing import NgramHashing
 from dspectral.store.from_text import lines as limits
 from dspectral.store.from_text.lines import DocumentSizeLimit, ReadCounts, ReadOptions
 from dspectral.store.from_text.readers import read_file_range
-from dspectral.text.ngrams import argsort_words
-from dspectral.text.words import tokenize_sentences
-from dspectral.types import Documents
 from tests.store.from_text.texts import COMPRESS, put, spans_of
 
 LINES = ["short", "x" * 30, "", "häuser " * 3, "end"]
@@ -221,17 +218,3 @@ def test_unclosed_quote_is_an_error_before_the_file_is_in_memory(treatment):
     url = put("open.csv", 'id,text\n1,ok\n2,"never closed\n' + "3,more\n" * 1000)
     with pytest.raises(ValueError, match=r"open.csv, line 3"):
         read(url, DocumentSizeLimit(20, treatment), field="text")
-
-
-def test_words_that_begin_alike_are_sorted_by_all_their_bytes():
-    generator = np.random.default_rng(0)
-    letters = "ab\0é"
-    sizes = generator.integers(1, 20, 3000)
-    words = sorted(
-        {"".join(letters[i] for i in generator.integers(0, 4, n)) for n in sizes},
-        key=str.encode,
-    )
-    shuffled = [words[i] for i in generator.permutation(len(words))]
-    tokens = tokenize_sentences(Documents.from_strings([" ".join(shuffled)]))
-    order = argsort_words(tokens.text, tokens.starts, np.arange(len(shuffled)))
-    assert [shuffled[i] for i in order] == words
