@@ -18,6 +18,7 @@ from dspectral import (
     NgramHashing,
     SketchedPCA,
     Texts,
+    TfidfWeighting,
     Topics,
     TruncatedSVD,
     VocabularySettings,
@@ -39,10 +40,17 @@ from tests.strategies import zipf_counts
 N_ROWS, N_COLUMNS, BLOCK_ROWS = 640, 60, 40
 N_BLOCKS = N_ROWS // BLOCK_ROWS
 WORD, NUMBER = "xqzcanary", 1234.5
+
+
+def get_bits(model):
+    return [model.idf_.tobytes(), model.n_documents_] if isinstance(model, TfidfWeighting) else bits(model)
+
+
 ESTIMATORS = {
     "gram": PCA(3, svd_solver="gram"),
     "frequent_directions": SketchedPCA(3, solver="frequent_directions", sketch_size=8),
     "nystrom": TruncatedSVD(3, solver="nystrom", sketch_size=12),
+    "document_frequencies": TfidfWeighting(),
 }
 REQUESTS = {"one": [401], "share": [3, 45, 46, 630], "block": [*range(80, 120), 7]}
 
@@ -96,12 +104,12 @@ def test_refit_after_forget_computes_only_what_changed(tmp_path, name, monkeypat
     removed = [BLOCK_ROWS * block + 5 for block in changed]
     store = write_store(tmp_path / "store")
     with dask.config.set({"dspectral.joined-bytes": 1}):
-        ESTIMATORS[name].fit(store, checkpoints=tmp_path / "parts")
+        ESTIMATORS[name].fit(store.counts, checkpoints=tmp_path / "parts")
         forget(store, removed)
-        expected = bits(ESTIMATORS[name].fit(write_store(tmp_path / "expected", removed)))
-        store = open_store(tmp_path / "store")
-        model, events = record(lambda: ESTIMATORS[name].fit(store, checkpoints=tmp_path / "parts"))
-    assert bits(model) == expected
+        expected = get_bits(ESTIMATORS[name].fit(write_store(tmp_path / "expected", removed).counts))
+        rows = open_store(tmp_path / "store").counts
+        model, events = record(lambda: ESTIMATORS[name].fit(rows, checkpoints=tmp_path / "parts"))
+    assert get_bits(model) == expected
     read = [event for event in events if isinstance(event, PassStarted)][-1]
     merges = {(level, block >> level) for level in range(1, 5) for block in changed}
     assert (read.n_blocks, read.n_blocks - read.n_kept) == (N_BLOCKS, len(changed))
@@ -228,6 +236,25 @@ def test_forget_killed_before_its_removals_ends_them_when_repeated(tmp_path, mon
     assert open_store(store.location.url).n_rows == N_ROWS - 1
     assert not (tmp_path / "store" / "blocks" / "0000-000000").exists()
     assert forget(store.location.url, [5]).n_remaining_rows == N_ROWS - 2  # nothing is left to end: another row
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_store_is_appended_to_and_overwritten_after_forget(compact):
+    url, settings = f"memory://forget-{compact}", {"vocabulary": VocabularySettings(tokenizer="words")}
+    build_store(Texts([*TEXTS, "zzz"]), url, **settings, keep_texts=True, block_bytes=500)
+    forget(build_store(Texts(["again zzz"]), url, append=True), [200, 201], compact=compact)
+    store = build_store(Texts(["again zzz"]), url, append=True)
+    store.check()
+    assert store.text(200) == "again zzz"
+    assert store.counts.compute()[200:].sum() == 2 - compact  # the column of zzz has gone
+    assert np.array_equal(store.column_sums, np.asarray(store.counts.compute().sum(axis=0)).ravel())
+    forget(store, [200])
+    store = build_store(Texts(TEXTS), url, **settings, overwrite=True)
+    store.check()
+    assert {f"blocks/{name}" for name in store.location.list_names("blocks")} == {
+        "blocks/zarr.json",
+        *(block.name for block in store.blocks),
+    }
 
 
 def test_forget_drops_terms_of_texts_that_are_not_kept(tmp_path):

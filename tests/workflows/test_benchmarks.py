@@ -17,6 +17,7 @@ COMMANDS = {
     "certificates": "--size 300 --documents 200 --n-components 3 --tol 0.05",
     "classifiers": "--train {folder}/labels.tsv --n-components 2",
     "cuts": "--blocks 2 --packages 3 --labelled 5 --n-components 10",
+    "forgetting": "--rows 400 --columns 60 --block-rows 50 --components 3",
     "hashing": "--repeats 2 --text {folder}/lines.txt.gz --documents 4",
     "large_corpus": "--tokens 4000 40000 --types 400 --classes 10 --clusters 10 --min-count 3 --components 8"
     " --states 3 --workers 1 --scratch {folder}/scratch",
@@ -24,16 +25,19 @@ COMMANDS = {
     " --scratch {folder}/scratch",
     "out_of_core": "--rows 400 --columns 3000 --row-length 10 --block-rows 400 --sketch-size 12 --factors 1 3"
     " --components 4 --passes 3 --workers 1",
+    "sites": "--draws 4",
     "scaling": f"--work build_store --kinds processes --counts 1 --repetitions 1 --size {SIZE}",
 }
 ROWS = {
     "certificates": {"tol 0.05": "certified"},
     "classifiers": {"words, SVD": "accuracy", "scikit-learn: words": "accuracy", "n-grams": "accuracy"},
     "cuts": {"default": "accuracy", "one pass": "accuracy"},
+    "forgetting": {"frequent_directions": "same_bits"},
     "hashing": {"dspectral": "documents_per_second", "scikit-learn": "documents_per_second"},
     "large_corpus": dict.fromkeys(("corpus", "embedding", "clusters", "anchor"), "tokens_per_second"),
     "multilabel_scale": {"moments": "third_pass_seconds", "low-rank, 1 turn(s)": "scoring_cpu_seconds"},
     "out_of_core": {"frequent_directions": "peak_memory_bytes", "krylov": "relative_certificate"},
+    "sites": dict.fromkeys(("gram", "frequent_directions", "nystrom"), "draws"),
     "scaling": {"processes": "cpu_seconds"},
 }
 """A metric of each method, which is above zero."""
