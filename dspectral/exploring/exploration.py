@@ -382,8 +382,8 @@ def _add_topics(
         coherence, has_subject = steps.find_subjects(topics, sample)
     if not has_subject.any():
         exploration.missing["topics"] = (
-            "topics with a subject: in these documents words of topics are together only as often as by chance, so "
-            "there is too little text for them"
+            "topics with a subject: words of topics are hardly more often together in these documents than by chance, "
+            "so there is too little text for them"
         )
     with stages.measure("Find nearest documents", ROWS, 3):
         document_choice = steps.choose_documents(store, topics, sizes.n_documents, seed=seed)

@@ -24,22 +24,18 @@ def choose_stem_length(words: FrequentWords, is_repeated: dict[str, NDArray[np.b
     other half among all documents. Of equally good numbers the largest is chosen.
     """
     sample = sample_documents(words, is_repeated)
-    tokens = [words.corpus.words[i] for i in np.unique(sample.indices).tolist()]
-    rng = np.random.default_rng(0)
-    halves = []
-    for _ in range(N_SPLITS):
-        first = rng.binomial(sample.data.astype(np.int64), 0.5).astype(np.float32)
-        halves.append((first, sample.data - first))
-    numbers = np.searchsorted(np.unique(sample.indices), sample.indices)
+    used, numbers = np.unique(sample.indices, return_inverse=True)
+    tokens = [words.corpus.words[i] for i in used.tolist()]
+    n = np.random.default_rng(0).binomial(sample.data.astype(np.int64), 0.5, size=(N_SPLITS, sample.nnz))
     scores = {}
     for length in (None, *LENGTHS):
         stems, columns = np.unique([token[:length] for token in tokens] or [""], return_inverse=True)
         indices, shape = columns[numbers], (sample.shape[0], len(stems))
-        pairs = (
-            [sparse.csr_array((data, indices, sample.indptr), shape=shape, copy=True) for data in pair]
-            for pair in halves
+        halves = (
+            [sparse.csr_array((part, indices, sample.indptr), shape=shape, copy=True) for part in (first, rest)]
+            for first, rest in zip(n, sample.data - n, strict=True)
         )
-        scores[length] = np.mean([_rank_halves(*pair) for pair in pairs], axis=0)
+        scores[length] = np.mean([_rank_halves(*pair) for pair in halves], axis=0)
     best = max(LENGTHS, key=lambda length: scores[length].sum())
     if not _is_better(scores[best], scores[None], MIN_Z):
         return None

@@ -56,8 +56,6 @@ class TermTable(NamedTuple):
 
     def filter(self, mask: NDArray[np.bool_]) -> "TermTable":
         """Return the terms where ``mask``, shape (n,), is true."""
-        if len(mask) != len(self.counts):
-            raise ValueError(f"mask has {len(mask)} entries, but must have {len(self.counts)}, one for each term")
         return _take_rows(self, np.flatnonzero(mask))
 
     def partition(self, n_partitions: int) -> list["TermTable"]:

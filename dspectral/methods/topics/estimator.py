@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,6 @@ from dspectral.store.rows import CountMatrix
 from dspectral.text.stop_words import StopWords
 from dspectral.text.weighting import TermFrequency, Weighting
 from dspectral.types import CheckpointPath, CSRRows, Documents, FloatArray, IntArray, Rows
-
-if TYPE_CHECKING:
-    pass
 
 N_PASSES = 5
 """Number of passes of the decomposition."""
