@@ -58,7 +58,6 @@ LABELS = np.arange(12) % 2
         (lambda: NgramHashing(alternate_sign=np.ones(2)).fit(["a b"]), "alternate_sign="),
         (lambda: SketchedPCA(2, center=np.ones(2)).fit(ROWS), "center"),
         (lambda: WordVectorRepresentation(["a"], [[1.0]], weight="x").fit_transform(["a"]), "weight.*'x'"),
-        (lambda: WordVectorRepresentation(["a"], [["x"]]).fit(), "vectors"),
         (lambda: SentenceRepresentation(10**6).fit(["a b"]), "n_components.*1000000"),
         (lambda: SketchedPCA(2, n_passes=10**30).fit(ROWS), r"n_passes.*2\*\*100"),
         (lambda: HybridLSI(2, alpha=np.ones(2)).fit(ROWS, LABELS), "alpha.*array"),
