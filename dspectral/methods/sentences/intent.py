@@ -31,7 +31,7 @@ from dspectral.methods.sentences.cross_validation import (
 )
 from dspectral.methods.sentences.features import HALF_KINDS, HalfKind, SentenceFeatures
 from dspectral.methods.sentences.representation import SentenceRepresentation
-from dspectral.parameters import RandomState, check_option, check_real, resolve_recipe, resolve_seed
+from dspectral.parameters import RandomState, check_flag, check_option, check_real, resolve_recipe, resolve_seed
 from dspectral.registry import register_class
 from dspectral.text.token_rules import has_unspaced_script
 from dspectral.text.tokenizers import TokenizerLike
@@ -287,10 +287,11 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def _has_character_ngrams(self) -> bool:
-        return not self.plus if self._recipe.characters is None else bool(self._recipe.characters)
+        return not self.plus if self._recipe.characters is None else self._recipe.characters
 
     def _check_parameters(self) -> None:
         check_option("half", self._recipe.half, HALF_KINDS)
+        check_flag("characters", self._has_character_ngrams)
         if self.plus and self.representation is None:
             raise ValueError("plus=True needs a representation: give one, or set plus=False")
         if isinstance(self.class_weight, dict) and (unknown := self.class_weight.keys() - set(self.classes_.tolist())):
@@ -308,10 +309,10 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
     def _list_choices(self, n_labels: int) -> list[Choice]:
         """Return the candidate settings; the first of equals wins, so earlier ones are preferred."""
         penalties = as_numbers("C", 1.0 if self.C is None else self.C, at_least=np.nextafter(0.0, 1.0))
-        if self.representation is None:
-            return [Choice(C) for C in penalties]
         weights = self._default_weight(n_labels) if self.weights is None else self.weights
-        return [Choice(C, weight) for weight in as_numbers("weights", weights, at_least=0.0) for C in penalties]
+        weights = as_numbers("weights", weights, at_least=0.0)
+        weights = [0.0] if self.representation is None else weights
+        return [Choice(C, weight) for weight in weights for C in penalties]
 
     def _fit_representation(self, texts: Documents) -> None:
         # fit must not change the parameter, and a saved model must not hold a fitted parameter twice.
