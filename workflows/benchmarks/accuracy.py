@@ -178,6 +178,7 @@ def is_of_main_label(labels: NDArray[Any], topics: NDArray[np.int64]) -> NDArray
 def score_labels(data: Data, _arguments: argparse.Namespace, _draw: int) -> Scores:
     """Score documents by the ranking of their labels, and by the labels that are predicted."""
     (X, Y), test = data.final
+    test = test._replace(y=test.y[:, : Y.shape[1]])  # others were not learned
     rows = [sparse.csr_matrix(word_rows(part, keep_counts=False)) for part in (X, test.X)]
     weigh = TfidfTransformer().fit(rows[0])
     words, others = map(weigh.transform, rows)
