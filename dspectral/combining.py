@@ -20,7 +20,7 @@ from dspectral.decomposition.spectrum import (
     spectrum_from_summary,
 )
 from dspectral.engine.around.checkpoints import digest
-from dspectral.engine.around.context import fit_context
+from dspectral.engine.around.context import current_context, fit_context
 from dspectral.engine.graph import merge_summaries
 from dspectral.parameters import check_integer
 from dspectral.paths import resolve_url
@@ -91,6 +91,10 @@ def write_summary(
     >>> bool(np.allclose(model.components_, PCA(2).fit(rows).components_)), model.n_samples_seen_
     (True, 100)
     """
+    context = current_context()
+    if context.planner is not None and context.fit is None:
+        places: dict[str, Any] = {"start": start, "storage_options": storage_options}
+        context.planner(write_summary, X, path, estimator, at_least=at_least, **places)
     if type(estimator) not in ESTIMATORS.values():
         raise TypeError(f"estimator={estimator!r:.80} must be a PCA, SketchedPCA or TruncatedSVD")
     model = clone(estimator)
@@ -226,6 +230,7 @@ def _read_site(path: Any, storage_options: dict[str, Any] | None) -> tuple[str, 
     try:
         summary, facts = decode_summary(KIND, content)
         version, n_columns = facts["format"], facts["settings"]["n_columns"]
+        ESTIMATORS[facts["settings"]["estimator"]](**facts["parameters"])
         if len(summary.total) != n_columns:
             raise ValueError(f"it has sums of {len(summary.total)} columns, but names {n_columns}")
     except DAMAGE_ERRORS as error:

@@ -28,14 +28,16 @@ def main(argv: list[str] | None = None) -> None:
     with form.run(arguments) as run:
         with run.measure("combine"):
             model = dspectral.combine(arguments.summaries, arguments.components)
-        dspectral.save(model, arguments.output, overwrite=arguments.overwrite)
+        if not arguments.plan:
+            dspectral.save(model, arguments.output, overwrite=arguments.overwrite)
         values = {
             "rows": model.n_samples_seen_,
             "components": model.n_components_,
             "certificate_relative": model.certificate_.relative,
         }
         run.rows(values, data=f"{len(arguments.summaries)} sites", method=model.solver_)
-    print(f"model: {arguments.output}")
+    if not arguments.plan:
+        print(f"model: {arguments.output}")
 
 
 if __name__ == "__main__":

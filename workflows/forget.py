@@ -46,7 +46,8 @@ def main(argv: list[str] | None = None) -> None:
         }
         run.rows(counts, data=arguments.store, method="forget")
         run.attach("receipt.json", json.dumps(receipt._asdict(), indent=1) + "\n")
-    print(f"receipt: {arguments.out / 'receipt.json'}")
+    if not arguments.plan:
+        print(f"receipt: {arguments.out / 'receipt.json'}")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,8 @@ def main(argv: list[str] | None = None) -> None:
         run.passes = 1
         sizes = {"rows": store.n_rows, "columns": store.n_columns, "seconds": used.seconds}
         run.rows(sizes, data=arguments.store, method="summarize")
-    print(f"summary: {arguments.output}")
+    if not arguments.plan:
+        print(f"summary: {arguments.output}")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dspectral.engine import run_tasks
+from dspectral.engine import expect_passes, is_dry_run, run_tasks, tracked_fit
+from dspectral.engine.around.callbacks import PassStarted
 from dspectral.engine.around.checkpoints import CheckpointFolder, digest
+from dspectral.engine.around.context import StopAtFirstPass
 from dspectral.paths import resolve_url
 from dspectral.store.arrays import compute_content_hash
 from dspectral.store.blocks import (
@@ -81,6 +83,7 @@ class ForgetReceipt(NamedTuple):
     checkpoints: list[str]
 
 
+@tracked_fit
 def forget(
     store: CountStore | str | PathLike[str],
     rows: Iterable[int] | Iterable[str],
@@ -143,6 +146,12 @@ def forget(
     if not isinstance(opened, CountStore) or opened.left_out:
         raise TypeError(f"{opened!r} must be a whole store of dspectral, opened without leaving out blocks")
     location, request = opened.location, list(rows)
+    if is_dry_run():
+        starts = np.cumsum([0, *opened.block_rows])
+        n_blocks = len(np.unique(np.searchsorted(starts, _find_rows(opened, request), side="right")))
+        expect_passes(1)
+        pass_info = PassStarted("", "forget-block", "", opened.n_blocks if compact else n_blocks)
+        raise StopAtFirstPass(pass_info, None)
     request_hash = compute_content_hash([*map(str, request), compact])
     if _list_old(opened):  # an earlier call was killed after it had written the root
         with hold_write_lock(location):

@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from dspectral import NgramHashing, SketchedPCA, Texts, build_store, load, open_store
+from dspectral import NgramHashing, SketchedPCA, Texts, build_store, load, open_store, write_summary
 from tests.workflows.programs import report_of, values_of
+from workflows import combine, forget, summarize
 
 TEXTS = [f"word{i % 7} word{i * i % 11} again" for i in range(60)]
 
@@ -35,3 +36,18 @@ def test_sites_are_summarized_and_combined(stores, tmp_path):
     model, rows = load(tmp_path / "model"), np.concatenate([store.counts.compute().toarray() for store in stores])
     assert np.allclose(np.abs(model.components_), np.abs(SketchedPCA(2).fit(rows).components_), atol=1e-5)
     assert values_of(report, "metric")[("certificate_relative",)] == model.certificate_.relative
+
+
+def test_plan_of_forget_summarize_and_combine_writes_nothing(stores, tmp_path, capsys):
+    (tmp_path / "rows").write_text("3\n")
+    url, summary = stores[0].location.url, tmp_path / "a.summary"
+    out = ["--out", str(tmp_path / "out"), "--plan"]
+    forget.main([url, "--rows", str(tmp_path / "rows"), *out])
+    summarize.main([url, "-o", str(summary), "--components", "3", *out])
+    assert open_store(url).generation == 0
+    assert not summary.exists()
+    assert json.loads((tmp_path / "out" / "plan.json").read_text())
+    write_summary(stores[0], summary, SketchedPCA(3))
+    combine.main([str(summary), "-o", str(tmp_path / "model"), *out])
+    assert not (tmp_path / "model").exists()
+    assert "no run plan" in capsys.readouterr().out
