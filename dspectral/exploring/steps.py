@@ -65,8 +65,8 @@ MAX_DF_CANDIDATES = (0.1, 0.2, 0.5)
 """Candidate values of max_df: the first one that keeps most words is used."""
 MAX_MIN_DF = 5
 """Largest min_df, that of long texts."""
-N_COHERENT, MIN_COHERENCE = 5, 0.02
-"""Number of first words whose coherence orders topics, and its minimum."""
+N_COHERENT, MIN_COHERENCE, N_LENGTHS = 5, 0.02, 10
+"""Number of first words whose coherence orders topics, its minimum, and number of groups of documents by length."""
 MIN_SUBJECTS = 0.1
 """Share of topics with a subject below which chance is likely."""
 N_TYPICAL = 3
@@ -248,14 +248,21 @@ def describe_topics(
 
 
 def measure_coherence(rows: CSRRows, top_words: list[list[str]], words: list[str]) -> NDArray[np.float64]:
-    """Return the mean NPMI of the first words of each topic in documents (n, n_words)."""
+    """Return the mean NPMI of the first words of each topic in documents (n, n_words), given the lengths of these.
+
+    Words are compared with words at random in N_LENGTHS groups of documents by length, as words at random are often
+    together in long documents.
+    """
     columns, present = {word: column for column, word in enumerate(words)}, sparse.csc_array(rows > 0, dtype=np.float64)
+    n, order = rows.shape[0], np.argsort(np.diff(rows.indptr), kind="stable")
     values = np.zeros(len(top_words))
     for number, topic in enumerate(top_words):
-        own = present[:, [columns[word] for word in topic[:N_COHERENT]]]
-        joint = (own.T @ own).toarray() / rows.shape[0]
-        alone, floored = joint.diagonal(), np.maximum(joint, 1 / rows.shape[0])
-        npmi = np.log(floored / np.outer(alone, alone)) / -np.log(np.minimum(floored, 0.99))
+        own = present[:, [columns[word] for word in topic[:N_COHERENT]]].tocsr()
+        joint = np.maximum((own.T @ own).toarray() / n, 1 / n)
+        groups = [own[members] for members in np.array_split(order, min(1 + n // 500, N_LENGTHS))]
+        shares = np.array([group.sum(axis=0) / np.sqrt(n * group.shape[0]) for group in groups])
+        expected = shares.T @ shares
+        npmi = np.log(joint / np.maximum(expected, 1 / n**2)) / -np.log(np.minimum(joint, 0.99))
         if len(npmi) > 1:
             values[number] = npmi[np.triu_indices(len(npmi), 1)].mean()
     return values

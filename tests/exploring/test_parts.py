@@ -114,16 +114,18 @@ def test_documents_with_the_same_words_are_counted_once(tmp_path):
     assert np.diff(rows.tocsr().indptr).tolist() == [3, 3, 0, 2, 2, 4]
 
 
-def test_coherence_is_the_npmi_of_first_words():
+def test_coherence_is_the_npmi_of_first_words_given_the_lengths_of_documents():
     rng = np.random.default_rng(0)
-    counts, words = (rng.random((60, 8)) < 0.3).astype(float), list("abcdefgh")
-    tops, expected = [list("abcde"), list("hgfed")], []
-    for topic in tops:
-        own = counts[:, [words.index(word) for word in topic]]
-        joint = np.maximum(own.T @ own, 1) / 60
-        npmi = np.log(joint / np.outer(own.mean(axis=0), own.mean(axis=0))) / -np.log(joint)
-        expected.append(npmi[np.triu_indices(5, 1)].mean())
-    np.testing.assert_allclose(steps.measure_coherence(sparse.csr_array(counts), tops, words), expected)
+    lengths = np.repeat([0.1, 0.9], 1000)[:, None]  # words are independent given the length
+    counts, words = (rng.random((2000, 8)) < lengths).astype(float), list("abcdefgh")
+    counts[:, 7] = counts[:, 6]
+    tops = [list("abcde"), list("hg")]
+    independent, equal = steps.measure_coherence(sparse.csr_array(counts), tops, words)
+    assert abs(independent) < 0.06
+    joint, expected = counts[:, 6].mean(), 0.0
+    for members in np.array_split(np.argsort(counts.sum(axis=1), kind="stable"), 5):
+        expected += counts[members, 6].mean() ** 2 / 5
+    assert equal == pytest.approx(np.log(joint / expected) / -np.log(joint))
 
 
 def test_topics_of_random_words_have_no_subject():
