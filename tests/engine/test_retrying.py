@@ -85,6 +85,13 @@ def test_what_another_attempt_would_meet_again_is_raised_at_once(error):
     assert read.calls == 1
 
 
+def test_endpoint_that_does_not_answer_is_named_with_its_option(pauses):
+    kind = type("EndpointConnectionError", (ConnectionError,), {})  # as of botocore
+    with pytest.raises(kind) as raised:
+        retries.retry(Flaky(*(kind() for _ in range(9))), description="reading a block")
+    assert "endpoint_url" in raised.value.__notes__[0]
+
+
 def test_retries_pause_longer_and_the_last_error_counts_them(pauses):
     read = Flaky(*(TimeoutError(f"busy\n{i}") for i in range(9)))
     heard = []
