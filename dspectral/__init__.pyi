@@ -20,6 +20,7 @@ from .engine.around.context import checkpoints as checkpoints
 from .engine.run import summarize as summarize
 from .exploring.exploration import explore as explore
 from .inputs.top_terms import top_terms as top_terms
+from .io.vectors import read_vectors as read_vectors
 from .io.word2vec import read_word2vec as read_word2vec
 from .io.word2vec import write_word2vec as write_word2vec
 from .lsi_model import LsiModel as LsiModel

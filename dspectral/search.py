@@ -6,7 +6,7 @@ from os import PathLike
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from sklearn.utils import get_tags
 
@@ -54,14 +54,20 @@ class Neighbor(NamedTuple):
 
 
 def write_coordinates(
-    model: Any, X: Any, out: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
+    model: Any,
+    X: Any,
+    out: str | PathLike[str],
+    *,
+    storage_options: dict[str, Any] | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Coordinates:
     """Write the coordinates of rows chunk by chunk, out of core, with the ids from their store.
 
     Parameters
     ----------
-    model : estimator or Pipeline
-        Fitted model. Its ``transform`` computes the coordinates; for :class:`Topics`, its ``coordinates``.
+    model : estimator, Pipeline or None
+        Fitted model. Its ``transform`` computes the coordinates; for :class:`Topics`, its ``coordinates``. None writes
+        dense ``X`` itself.
     X : store, sparse matrix, Dask array, ndarray or list of str
         Input of the model. A store is weighted as in the fit.
     out : str or path-like
@@ -70,6 +76,8 @@ def write_coordinates(
         ``id`` and ``coordinates``.
     storage_options : dict, optional
         Options of the fsspec file system.
+    dtype : data-type, optional
+        Type of the written coordinates, such as ``"float16"``; by default that of ``transform``.
 
     Returns
     -------
@@ -94,7 +102,10 @@ def write_coordinates(
     >>> nearest(svd, write_coordinates(svd, store, "memory://located-coordinates.zarr"), "bark", n=1)[0].row
     1
     """
-    return write_rows(_compute_points(model, X, X), out, storage_options=storage_options)
+    points = _compute_points(model, X, X)
+    if points is X and model is not None:  # dense rows, which are points in a search
+        points = model.transform(X)
+    return write_rows(points, out, storage_options=storage_options, dtype=dtype)
 
 
 class SharedWords(NamedTuple):

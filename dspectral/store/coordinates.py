@@ -13,8 +13,9 @@ import dask
 import dask.array as da
 import numpy as np
 import zarr
+from numpy.typing import DTypeLike
 
-from dspectral.engine import as_dask_rows, collect_rows, run_tasks, tracked_fit
+from dspectral.engine import as_dask_rows, collect_rows, map_rows, run_tasks, tracked_fit
 from dspectral.engine.around.checkpoints import UnknownContentError, digest
 from dspectral.engine.around.retries import retry
 from dspectral.engine.blocks import STORE_ANNOTATION, get_annotation
@@ -207,11 +208,17 @@ class Coordinates:
 
 
 @tracked_fit
-def write_rows(Z: RowsLike, out: str | PathLike[str], *, storage_options: dict[str, Any] | None = None) -> Coordinates:
+def write_rows(
+    Z: RowsLike,
+    out: str | PathLike[str],
+    *,
+    storage_options: dict[str, Any] | None = None,
+    dtype: DTypeLike | None = None,
+) -> Coordinates:
     """Write dense rows in chunks with the ids of their store; resumes an interrupted call."""
     if not str(out).rstrip("/").endswith((".zarr", ".parquet")):
         raise ValueError(f"out={str(out)!r} must end in .zarr or .parquet")
-    rows, location = as_dask_rows(Z), Location.from_url(out, storage_options)
+    rows, location = convert_rows(as_dask_rows(Z), dtype), Location.from_url(out, storage_options)
     saved = Coordinates(location, _make_header(rows))
     with hold_write_lock(location):
         existing = _open_if_exists(location)
@@ -234,6 +241,24 @@ def write_rows(Z: RowsLike, out: str | PathLike[str], *, storage_options: dict[s
         coordinates = replace(coordinates, digests=[digests[number] for number in numbers])
         location.write_attributes("", {KEY: add_content_hash({**coordinates.head, "digests": coordinates.digests})})
     return coordinates
+
+
+def convert_rows(rows: Any, dtype: DTypeLike | None) -> Any:
+    """Return a Dask array of another type, or as it is for None; the name of its pass stays."""
+    if dtype is None or rows.dtype == dtype:
+        return rows
+    dtype = np.dtype(dtype)
+    name = get_pass_name(str(rows.name)) or "vectors"
+    return map_rows(rows, partial(_convert, dtype=dtype), n_columns=rows.shape[1], dtype=dtype, name=name)
+
+
+def _convert(block: FloatArray, *, dtype: np.dtype[Any]) -> FloatArray:
+    """Return a block in another type; raise ValueError for values beyond its range."""
+    with np.errstate(over="ignore"):
+        converted = block.astype(dtype)
+    if not np.array_equal(np.isfinite(converted), np.isfinite(block)):
+        raise ValueError(f"values up to {np.abs(block).max():.3g} are beyond the range of {dtype}: use a wider dtype")
+    return converted
 
 
 def _make_header(rows: da.Array) -> dict[str, Any]:
@@ -387,5 +412,6 @@ def _encode_parquet(head: dict[str, Any], rows: range, values: FloatArray, ids: 
     table = {name: arrow.array(column) for name, column in columns.items() if column is not None}
     table["coordinates"] = arrow.FixedSizeListArray.from_arrays(flat, values.shape[1])
     metadata = {KEY: json.dumps(head)}
-    import_optional("pyarrow.parquet").write_table(arrow.table(table).replace_schema_metadata(metadata), file)
+    write_table = import_optional("pyarrow.parquet").write_table
+    write_table(arrow.table(table).replace_schema_metadata(metadata), file, use_dictionary=False)
     return file.getvalue()

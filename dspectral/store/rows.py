@@ -37,7 +37,7 @@ from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.packing import Texts, pack_texts
 from dspectral.text.term_index import TermIndex, encode_documents
 from dspectral.text.weighting import HasWeighting, Weighting
-from dspectral.types import CSRRows, Documents, Doubles, Int64s
+from dspectral.types import CSRRows, Documents, Doubles, Int64s, Rows
 
 T = TypeVar("T")
 ENTRY_BYTES = 8
@@ -443,13 +443,14 @@ def read_selected_rows(selection: RowSelection, *, read: Callable[[Any], CSRRows
 
 
 def dask_array_from_blocks(
-    read: Callable[[T], CSRRows],
+    read: Callable[[T], Rows],
     items: Sequence[T],
     sizes: Sequence[int],
     n_columns: int,
     n_bytes: Sequence[int] | None = None,
     *,
     dtype: DTypeLike = np.float32,
+    is_dense: bool = False,
 ) -> da.Array:
     """Return a lazy Dask array whose block ``i`` is ``read(items[i])``. Shapes: returns (sum(sizes), n_columns)."""
     name = f"read-block-{uuid4().hex}"
@@ -460,6 +461,6 @@ def dask_array_from_blocks(
         HighLevelGraph.from_collections(name, layer),
         name,
         chunks=(tuple(sizes), (n_columns,)),
-        meta=sparse.csr_array((0, 0), dtype=dtype),
+        meta=np.empty((0, 0), dtype) if is_dense else sparse.csr_array((0, 0), dtype=dtype),
     )
     return set_block_nbytes(rows, n_bytes)

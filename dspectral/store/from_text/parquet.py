@@ -22,18 +22,18 @@ _BUFFER = 1 << 20  # unbuffered, pyarrow reads a whole column chunk before its f
 
 def read_column_names(url: str, options: dict[str, Any]) -> list[str]:
     """Return the names of the columns of a Parquet file."""
-    with _open(url, options) as file:
+    with open_parquet(url, options) as file:
         return list(file.schema_arrow.names)
 
 
 def count_row_groups(url: str, options: dict[str, Any], field: str, *, allow_numbers: bool = False) -> int:
     """Return the number of row groups of a Parquet file; only the footer is read."""
-    with _open(url, options) as file:
+    with open_parquet(url, options) as file:
         schema = file.schema_arrow
         if schema.names.count(field) != 1:
             raise ValueError(f"{url} must have one column {field!r}, but its columns are {', '.join(schema.names)}")
         kind = schema.field(field).type
-        if not (_holds_strings(kind) or (allow_numbers and _import_arrow().types.is_integer(kind))):
+        if not (_holds_strings(kind) or (allow_numbers and import_arrow().types.is_integer(kind))):
             raise ValueError(f"{url}: column {field!r} has type {kind}, but must hold strings: name another field")
         return int(file.num_row_groups)
 
@@ -42,7 +42,7 @@ def iter_parquet_records(
     url: str, group: int, fields: Sequence[str], options: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the position and some fields of each row of a row group."""
-    with _open(url, options) as file:
+    with open_parquet(url, options) as file:
         names, row = file.schema_arrow.names, 0
         if lacking := [field for field in fields if names.count(field) != 1]:
             raise ValueError(f"{url} must have one column {lacking[0]!r}, but its columns are {', '.join(names)}")
@@ -56,7 +56,7 @@ def read_row_group(url: str, group: int, field: str, read_options: ReadOptions) 
     """Yield the texts of a column of a row group in batches of rows."""
     row, position = 0, f"{url}, row group {group}, row"
     text_field = read_options.text_field or field  # ids of rows without a text are skipped too
-    with _open(url, read_options.options) as file:
+    with open_parquet(url, read_options.options) as file:
         n_rows = _get_batch_rows(file, group, field, read_options.size_limit, f"{url}, row group {group}")
         # A row group may be larger than memory, so rows are read in batches; `row` is the index of the next one.
         fields = list(dict.fromkeys((field, text_field)))
@@ -90,7 +90,7 @@ def _handle_missing(
 
 
 def _cast_to_strings(column: "pa.Array") -> "pa.Array":
-    return column.cast(_import_arrow().large_string(), safe=False)
+    return column.cast(import_arrow().large_string(), safe=False)
 
 
 def _get_batch_rows(file: "ParquetFile", group: int, field: str, size_limit: DocumentSizeLimit, position: str) -> int:
@@ -122,7 +122,7 @@ def _wrap_buffers(strings: "pa.Array") -> Documents:
 
 def _validate_utf8(strings: "pa.Array", position: str, rows: IntArray, errors: str) -> "pa.Array":
     """Return valid UTF-8 strings: raise ValueError for invalid bytes, or replace them with U+FFFD."""
-    arrow = _import_arrow()
+    arrow = import_arrow()
     try:
         strings.validate(full=True)
     except arrow.ArrowInvalid:
@@ -135,8 +135,9 @@ def _validate_utf8(strings: "pa.Array", position: str, rows: IntArray, errors: s
 
 
 @contextmanager
-def _open(url: str, options: dict[str, Any]) -> Iterator["ParquetFile"]:
-    arrow = _import_arrow()
+def open_parquet(url: str, options: dict[str, Any]) -> Iterator["ParquetFile"]:
+    """Open a Parquet file; errors name it."""
+    arrow = import_arrow()
     with open_raw(url, options) as file:
         try:
             yield arrow.parquet.ParquetFile(file, buffer_size=_BUFFER)
@@ -148,10 +149,11 @@ def _open(url: str, options: dict[str, Any]) -> Iterator["ParquetFile"]:
 
 
 def _holds_strings(kind: "pa.DataType") -> bool:
-    arrow = _import_arrow()
+    arrow = import_arrow()
     values = kind.value_type if arrow.types.is_dictionary(kind) else kind
     return values in (arrow.string(), arrow.large_string(), arrow.string_view(), arrow.null())
 
 
-def _import_arrow() -> Any:
+def import_arrow() -> Any:
+    """Import pyarrow with its module for Parquet files."""
     return import_extra("pyarrow.parquet", "Parquet files need")
