@@ -11,7 +11,7 @@ from dspectral._compiled import read_only
 from dspectral.linalg import sparse_loops, sparse_products
 from dspectral.linalg.dense import eigh_descending, rounding_floor, sum_rounding_bound
 from dspectral.linalg.krylov import KrylovSpace
-from dspectral.linalg.leading import largest_eigenvalue_bound
+from dspectral.linalg.leading import bound_largest_eigenvalue
 from dspectral.linalg.panels import column_gram, combine_rows, inner_products, iter_panels, row_gram
 from dspectral.linalg.sparse_products import TransposeBuffer, TransposedPanels, is_nearly_dense
 from dspectral.types import CSRRows, Doubles, FloatArray, IntArray
@@ -149,7 +149,7 @@ def sketch_in_row_space(
         products = middle @ inner_products((weights,), q.astype(dtype))
         return np.asarray(q - weights @ products.astype(dtype))
 
-    residual_bound = largest_eigenvalue_bound(
+    _, residual_bound = bound_largest_eigenvalue(
         lambda q, less: root(rows.multiply_in_double(root(q))) - less, gram.rows.shape[0], seed, np.float64
     )
     # Rows are summed in double precision and rounded once: with rounding E the error of B'B is at most 2 |B| |E|. The
@@ -243,7 +243,7 @@ def sketch_large_sparse(
         subtract_gram_times(sketch, q, gram.columns, product)
         return product
 
-    bound = largest_eigenvalue_bound(multiply_residual, len(gram.columns), seed, sketch.dtype)
+    _, bound = bound_largest_eigenvalue(multiply_residual, len(gram.columns), seed, sketch.dtype)
     return BlockSketch(sketch, bound + 2.0 * floor)
 
 

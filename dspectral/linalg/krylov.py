@@ -272,11 +272,13 @@ class KrylovSpace(NamedTuple):
 
         def norm(f: FloatArray, times: int) -> float:
             """Bound ``|P f(C)|``, or ``|P C P f(C)|`` if `times` is 1, for C divided by its size."""
-            Y = complement @ (f[:, None] * probes)
+            peak = np.abs(f).max()
+            Y = complement @ ((f / peak)[:, None] * probes)
             for _ in range(times):
                 Y = H @ Y / size
                 Y -= V @ (V.T @ Y)
-            return float(np.linalg.norm(Y, 2) + _bound_rounding(f, probes)) / min_norm
+            norm = math.sqrt(np.linalg.eigvalsh(Y.T @ Y)[-1])
+            return float(peak * (norm + _bound_rounding(f / peak, probes)) / min_norm)
 
         bound = min(norm(scaled ** (n - i), i) ** (1 / n) for n in range(1, q + 1) for i in range(min(n, 2)))
         for b, i in ((b, i) for b in _interval_ends(bound) for i in range(min(2, q - 1))):

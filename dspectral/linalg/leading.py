@@ -29,25 +29,24 @@ N_START_COLUMNS = 16
 """Random columns of a block Krylov space, and those that are added where it misses equal eigenvalues."""
 MAX_BOUNDS = 12
 """Maximum number of eigenvalue bounds of one space."""
-MAX_SHARE_GAINED = 1e-6
-"""Share of the sum of the eigenvalues by which further random columns may increase it before the search ends."""
-GROWTH = 1.2
-"""Factor by which a space grows between two looks at its eigenpairs."""
+MAX_GROWTH = 0.25
+"""Largest share by which a space grows between two looks at its eigenpairs."""
 
 
-def largest_eigenvalue_bound(
+def bound_largest_eigenvalue(
     multiply: Callable[[FloatArray, Doubles], Doubles], length: int, seed: int, dtype: DTypeLike
-) -> float:
-    """Return an upper bound of the largest eigenvalue of a symmetric operator M, by Lanczos steps from random starts.
+) -> tuple[float, float]:
+    """Return bounds of the largest eigenvalue of a positive semidefinite operator, by Lanczos steps from random starts.
 
-    For a unit eigenvector u with eigenvalue x, ``(u'w)^2`` of a start w is at most the Christoffel number
-    ``|w|^2 / (p_0(x)^2 + ... + p_q(x)^2)`` of the orthonormal polynomials of q steps (Golub and Meurant 2010,
-    "Matrices, moments and quadrature"). The eight starts are normal and independent of M, so the probability that all
-    ``|u'w|`` are small is the product of eight. `multiply`: returns ``M q - subtrahend``, shape (length, 8).
+    The lower bound is a Ritz value. For a unit eigenvector u with eigenvalue x, ``(u'w)^2`` of a start w is at most the
+    Christoffel number ``|w|^2 / (p_0(x)^2 + ... + p_q(x)^2)`` of the orthonormal polynomials of q steps (Golub and
+    Meurant 2010, "Matrices, moments and quadrature"). The eight starts are normal and independent of the operator M, so
+    the probability that all ``|u'w|`` are small is the product of eight. `multiply`: returns ``M q - subtrahend``,
+    shape (length, 8).
 
     >>> values = np.arange(100.0)[:, None]
-    >>> bound = largest_eigenvalue_bound(lambda q, subtrahend: values * q - subtrahend, 100, 0, np.float64)
-    >>> bool(99.0 <= bound < 110.0)
+    >>> low, high = bound_largest_eigenvalue(lambda q, subtrahend: values * q - subtrahend, 100, 0, np.float64)
+    >>> bool(90.0 <= low <= 99.0 <= high < 110.0)
     True
     """
     min_norm = math.sqrt(2.0) * erfinv(FAILURE_PROBABILITY ** (1.0 / EIGHT))
@@ -70,7 +69,7 @@ def largest_eigenvalue_bound(
     # tridiagonal matrix. The bound lies between the largest Ritz value, above which all polynomials increase, and the
     # point where the linear polynomial alone exceeds the limit.
     tridiagonal = zip(np.array(diagonals).T, np.array(off_diagonals[1:-1]).T, strict=True)
-    low = np.array([scipy.linalg.eigvalsh_tridiagonal(d, e).max() for d, e in tridiagonal])
+    low = ritz_values = np.array([scipy.linalg.eigvalsh_tridiagonal(d, e).max() for d, e in tridiagonal])
     high = np.maximum(low, diagonals[0] + off_diagonals[1] * norms / min_norm)
     with np.errstate(over="ignore", invalid="ignore"):  # if the space is invariant
         for _ in range(N_BISECTIONS):
@@ -81,7 +80,7 @@ def largest_eigenvalue_bound(
                 total += p * p
             below = total <= (norms / min_norm) ** 2
             low, high = np.where(below, x, low), np.where(below, high, x)
-    return max(0.0, float(high.max()))
+    return float(ritz_values.max()), max(0.0, float(high.max()))
 
 
 class LeadingSpace(NamedTuple):
@@ -99,10 +98,10 @@ class LeadingSpace(NamedTuple):
 def find_leading_space(multiply: Multiply, length: int, k: int, *, seed: int, dtype: DTypeLike) -> LeadingSpace:
     """Return the first k eigenvectors of a positive semidefinite matrix C (n, n), accurate to its products.
 
-    A block Krylov space grows until the residuals of k pairs are ``eps^(2/3)`` of their values. Eight new random
-    columns then bound the norm of C outside of the space. While the bound exceeds the k-th value, as it does if C has
-    more equal eigenvalues than the space has start columns, random columns are added. Cost for a space of m columns: m
-    products with a vector and ``4 n m^2`` flops; memory ``n m`` numbers.
+    A block Krylov space grows until the residuals of k pairs are ``eps^(2/3)`` of their values. Lanczos steps from
+    eight new random columns then bound the norm of C outside of the space. While they show that it exceeds the k-th
+    value, as it does if C has more equal eigenvalues than the space has start columns, random columns are added. Cost
+    for a space of m columns: m products with a vector and ``4 n m^2`` flops; memory ``n m`` numbers.
 
     >>> values = np.repeat([3.0, 2.0, 1.0], 400)
     >>> space = find_leading_space(lambda Z: values[:, None] * Z, 1200, 3, seed=0, dtype=np.float64)
@@ -115,28 +114,32 @@ def find_leading_space(multiply: Multiply, length: int, k: int, *, seed: int, dt
         return generator.standard_normal((length, min(n_columns, length)), dtype=np.float32).astype(dtype)
 
     tolerance = float(np.finfo(np.dtype(dtype)).eps) ** (2.0 / 3.0)
-    space, n_bounds, n_checked, sum_before = KrylovSpace.start(draw(N_START_COLUMNS)), 0, k, 0.0
+    space, n_bounds, n_checked, outside = KrylovSpace.start(draw(N_START_COLUMNS)), 0, k, 0.0
+    n_before, excess_before = 0, math.inf
     while True:
         space = space.extend(multiply(space.newest))
         n_inside = space.n_columns - space.newest.shape[1]
-        is_exhausted = not space.newest.shape[1]
-        if n_inside < min(length, n_checked) and not is_exhausted:
+        is_all = n_inside >= length or not space.newest.shape[1]
+        if n_inside < n_checked and not is_all:
             continue
-        n_checked = math.ceil(GROWTH * n_inside)
         H = space.project()
         values, S = eigh_descending(H[:n_inside, :n_inside], k)
         residuals = np.linalg.norm(H[n_inside:, :n_inside] @ S, axis=0)
-        if n_inside < length and not is_exhausted and np.any(residuals > tolerance * values):
+        excess = float(np.max(residuals / np.maximum(tolerance * values, np.finfo(np.float64).tiny)))
+        if excess > 1.0 and not is_all:
+            # Residuals fall at least geometrically: extrapolate, but by at most a quarter.
+            rate = math.log(excess_before / excess) / (n_inside - n_before)
+            n_checked = n_inside + math.ceil(min(MAX_GROWTH * n_inside, math.log(excess) / max(rate, 1e-9)))
+            n_before, excess_before = n_inside, excess
             continue
-        outside = 0.0
-        if n_inside < length:
-            complement = partial(_multiply_complement, multiply, space.inside)
-            outside, n_bounds = largest_eigenvalue_bound(complement, length, seed + n_bounds, dtype), n_bounds + 1
-        gained = math.fsum(values) - sum_before
-        sum_before += gained
-        is_complete = n_inside >= length or (n_inside >= k and outside <= values[k - 1])
-        if is_complete or n_bounds == MAX_BOUNDS or (n_inside >= k and gained <= MAX_SHARE_GAINED * sum_before):
+        if n_inside >= length:
             break
+        complement = partial(_multiply_complement, multiply, space.inside)
+        inside, outside = bound_largest_eigenvalue(complement, length, seed + n_bounds, dtype)
+        n_bounds += 1
+        if n_bounds == MAX_BOUNDS or (n_inside >= k and inside <= values[k - 1] * (1.0 + tolerance)):
+            break
+        n_checked, excess_before = math.ceil((1.0 + MAX_GROWTH) * n_inside), math.inf
         space = space.widen(draw(N_START_COLUMNS << n_bounds))
         if not space.newest.shape[1]:  # the space is that of all vectors, up to rounding
             break
@@ -156,69 +159,42 @@ def _multiply_complement(multiply: Multiply, basis: tuple[FloatArray, ...], q: F
     return np.asarray(product - less, dtype=np.float64)
 
 
-OVERSAMPLING = 16
-"""Number of additional columns in subspace iteration."""
-ITERATIONS = 3
+N_PRODUCTS = 4
+"""Products of a matrix that is read in blocks of rows; each has ``3 k / 4 + 8`` columns for k vectors."""
 
 
-def leading_left_vectors(A: CSRRows, k: int, *, random_state: int = 0) -> tuple[Doubles, Doubles]:
-    """Return the first left singular vectors and singular values of a sparse matrix by subspace iteration.
-
-    Memory: ``(n + d) * (k + 16)`` numbers. Halko, Martinsson and Tropp 2011, algorithm 4.4. Shapes: `A` (n, d);
-    returns `vectors` (n, k), `values` (k,).
-    """
-    # Store the transpose: products that gather rows are twice as fast.
-    return _subspace_iteration(A.__matmul__, A.T.tocsr().__matmul__, A.shape, A.dtype, k, random_state)
-
-
-def leading_left_vectors_by_block(
-    blocks: Callable[[], Iterable[CSRRows]],
-    shape: tuple[int, int],
-    dtype: DTypeLike,
-    k: int,
-    *,
-    random_state: int = 0,
+def leading_left_vectors(
+    blocks: Callable[[], Iterable[CSRRows]], shape: tuple[int, int], dtype: DTypeLike, k: int, *, random_state: int
 ) -> tuple[Doubles, Doubles]:
-    """Return the same bits as :func:`leading_left_vectors` for a matrix read in blocks of rows.
+    """Return at most k left singular vectors and values of sparse rows (n, d) from a block Krylov space.
 
-    Memory: ``(n + d) * (k + 16)`` numbers and one block. Shapes: returns `vectors` (n, k), `values` (k,).
+    Each product reads the blocks twice. Memory: ``(n + d) (3 k + 32)`` numbers and one block. Shapes: returns
+    `vectors` (n, at most k), `values`.
 
     >>> from scipy import sparse
     >>> rows = [sparse.csr_array([[1.0, 0.0]]), sparse.csr_array([[0.0, 3.0]])]
-    >>> leading_left_vectors_by_block(lambda: rows, (2, 2), np.float64, 2)[1].round(6)
+    >>> leading_left_vectors(lambda: rows, (2, 2), np.float64, 2, random_state=0)[1].round(6)
     array([3., 1.])
     """
 
     def multiply(Z: FloatArray) -> FloatArray:
         return np.concatenate([np.asarray(rows @ Z) for rows in blocks()])
 
-    def multiply_back(Y: FloatArray) -> FloatArray:
-        out, first = np.zeros((shape[1], Y.shape[1]), dtype=np.result_type(dtype, Y.dtype)), 0
+    def multiply_gram(Y: FloatArray) -> FloatArray:
+        product, first = np.zeros((shape[1], Y.shape[1]), dtype=np.result_type(dtype, Y.dtype)), 0
         for rows in blocks():
-            add_transpose_times(rows, Y[first : first + rows.shape[0]], out)
+            add_transpose_times(rows, Y[first : first + rows.shape[0]], product)
             first += rows.shape[0]
-        return out
+        return multiply(product)
 
-    return _subspace_iteration(multiply, multiply_back, shape, dtype, k, random_state)
-
-
-def _subspace_iteration(
-    multiply: Multiply, multiply_back: Multiply, shape: tuple[int, int], dtype: DTypeLike, k: int, seed: int
-) -> tuple[Doubles, Doubles]:
-    n, d = shape
-    width = min(k + OVERSAMPLING, n, d)
-    basis = multiply(np.random.default_rng(seed).standard_normal((d, width)).astype(dtype))
-    for _ in range(ITERATIONS):
-        basis = multiply(multiply_back(_orthonormalize(basis)))
-    basis = _orthonormalize(basis)
-    # The Gram matrix squares the singular values, so compute it in double precision.
-    inner = np.asarray(multiply_back(basis), dtype=np.float64)
-    values, rotation = eigh_descending(inner.T @ inner)
-    return np.asarray(basis @ rotation[:, :k], dtype=np.float64), np.sqrt(values[:k])
-
-
-def _orthonormalize(Y: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.qr(Y)[0])
+    width = min(3 * k // 4 + EIGHT, *shape)
+    space = KrylovSpace.start(
+        multiply(np.random.default_rng(random_state).standard_normal((shape[1], width)).astype(dtype))
+    )
+    for _ in range(N_PRODUCTS - 1):
+        space = space.extend(multiply_gram(space.newest))
+    values, vectors = space.ritz_pairs(multiply_gram(space.newest))
+    return np.asarray(vectors[:, :k], dtype=np.float64), np.sqrt(values[:k])
 
 
 MAX_GRAM_SIDE = 800

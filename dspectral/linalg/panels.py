@@ -120,8 +120,10 @@ def sum_panels(
     Threads that BLAS may use outside of fits compute consecutive panels, with the same bits for any number of threads.
     """
     total, n_panels = np.zeros(shape), -(-length // PANEL)
-    with blas_in_one_thread() as gate, ThreadPoolExecutor() as pool:
-        n_threads = max(1, min(gate.count_free_threads(), n_panels))
+    with (
+        blas_in_one_thread() as gate,
+        ThreadPoolExecutor(n_threads := max(1, min(gate.count_free_threads(), n_panels))) as pool,
+    ):
         ends = [min(i * n_panels // n_threads * PANEL, length) for i in range(n_threads + 1)]
         panels = [iter_panels(stop, *arrays, first=first) for first, stop in pairwise(ends)]
         shares = pool.map(lambda share: list(compute(share)), panels) if n_threads > 1 else map(compute, panels)

@@ -13,7 +13,7 @@ from dspectral.inputs.rows import RunPlanMixin
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, get_word_ids
 from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.linalg.dense import normalize_rows
-from dspectral.linalg.leading import leading_left_vectors, leading_left_vectors_by_block
+from dspectral.linalg.leading import leading_left_vectors
 from dspectral.methods.brown.adjacent_pairs import count_adjacent_pairs
 from dspectral.methods.brown.agglomeration import ClusterTree, merge_by_information, merge_window
 from dspectral.methods.brown.exchange import cluster_table, exchange_sweep, to_bigram_counts
@@ -316,12 +316,9 @@ class SpectralBrownClustering(RunPlanMixin, BaseEstimator):
         n_types = len(weights)
         k = min(self.n_dimensions, n_types)
         with blas_in_one_thread():
-            if pairs.in_memory:
-                vectors, values = leading_left_vectors(next(scale_blocks()), k, random_state=self.random_state_)
-            else:
-                vectors, values = leading_left_vectors_by_block(
-                    scale_blocks, (n_types, len(columns)), scaling.dtype, k, random_state=self.random_state_
-                )
+            vectors, values = leading_left_vectors(
+                scale_blocks, (n_types, len(columns)), scaling.dtype, k, random_state=self.random_state_
+            )
             points = np.asarray(normalize_rows(vectors * values if is_weighted else vectors), dtype=np.float64)
         n_clusters, weights = int(self.n_clusters), weights if is_weighted else np.ones(len(weights))
         return ClusterTree(*merge_window(points, weights, n_clusters)).cut(n_clusters)

@@ -224,8 +224,9 @@ def compute_context_points(
     scaling = ContextScaling.from_column_sums(columns, transform=transform, scaling="cca")
     scaled = scaling.apply(counts).astype(np.float64)
     sizes = np.sqrt(scaling.transform_counts(np.asarray(counts.sum(axis=1))))
-    k = min(n_dimensions, *scaled.shape)
-    vectors, values = leading_left_vectors(scaled, k, random_state=random_state)
+    vectors, values = leading_left_vectors(
+        lambda: [scaled], scaled.shape, scaled.dtype, n_dimensions, random_state=random_state
+    )
     return vectors * values / np.where(sizes > 0, sizes, 1.0)[:, None]
 
 
@@ -246,7 +247,7 @@ def project_leading(rows: CSRRows, counts: Int64s, k: int, random_state: int) ->
     # Scaling by square roots of counts weights each type by its tokens in least squares.
     weights = np.sqrt(counts)
     scaled = sparse.csr_array(sparse.diags_array(weights) @ rows)
-    vectors, values = leading_left_vectors(scaled, min(k, *scaled.shape), random_state=random_state)
+    vectors, values = leading_left_vectors(lambda: [scaled], scaled.shape, scaled.dtype, k, random_state=random_state)
     return vectors * values / np.where(weights > 0, weights, 1.0)[:, None]
 
 
