@@ -2,8 +2,6 @@
 
 import dask.array as da
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
 import dspectral
@@ -39,20 +37,6 @@ def test_short_floats_of_other_libraries_are_refused_with_a_remedy():
         with pytest.raises(ValueError, match=r"bfloat16.*astype"):
             PCA(2).fit(rows)
         PCA(2).fit(rows.astype("float32"))
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pd.DataFrame({"a": [1.0, 2.0, 3.0], "here": pd.array([1, None, 3], dtype="Int64")}),
-        pd.DataFrame({"a": [1.0, 2.0, 3.0], "here": pd.date_range("2020", periods=3)}),
-        pl.DataFrame({"a": [1.0, 2.0, 3.0], "here": ["x", "y", "z"]}),
-    ],
-)
-def test_the_column_of_a_frame_that_holds_no_number_is_named(frame):
-    with pytest.raises(ValueError, match=r"column\(s\).*'here' \("):
-        PCA(1).fit(frame)
-    PCA(1).fit(frame[["a"]])
 
 
 def test_numbers_of_numpy_are_numbers_everywhere():

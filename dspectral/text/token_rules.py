@@ -93,7 +93,7 @@ def tokenize_by_rule(
     first. Memory: at most four times the bytes of the text, and 8 bytes per token.
     """
     documents = check_offsets(documents)
-    if lowercase:
+    if lowercase and rule != "blanks":  # which are the words of scikit-learn's char_wb
         documents = _lower_dotted_i(documents)
     if rule == "language":
         documents, rule = mask_codes(documents), "words"
