@@ -385,7 +385,8 @@ def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
         values, axes, bounds, floor = side.decompose_gram(k, min(k, n_rows - center), formed)
     else:
         space = find_leading_space(side.times, side.length, k, seed=seed, dtype=side.rows.dtype)
-        bounds, residuals = space.bounds, space.residuals
+        # The basis is rotated, so that each residual is at most the norm of all.
+        bounds, residuals = space.bounds, np.full(k, np.linalg.norm(space.residuals))
         values, axes, floor = side.rotate_basis(space.vectors, formed)
     resolution = np.sqrt(min(1.0, floor / values[0])) if len(values) else 1.0
     # In Fortran order, for products with rows. Fix signs: the first of the largest entries is positive.

@@ -13,7 +13,6 @@ from warnings import warn
 
 import numpy as np
 from numpy.typing import DTypeLike
-from scipy.linalg import norm
 
 from dspectral import engine
 from dspectral.configuration import get_memory_limit
@@ -463,7 +462,8 @@ def in_memory_spectrum(summary: AllRows, options: SVDOptions) -> Spectrum:
         sketch = np.sqrt(values).astype(options.dtype)[:, None] * axes
         size = options.n_sketch_rows
         total = n_rows * svd.mean
-        residual_bound = svd.bounds[-1] + 2.0 * norm(svd.residuals) + rounding + rounding_floor(values, options.dtype)
+        rounding_of_sketch = rounding + rounding_floor(values, options.dtype)
+        residual_bound = svd.bounds[-1] + 2.0 * svd.residuals.max(initial=0.0) + rounding_of_sketch
         sketch_summary = FrequentDirections(
             sketch, size, "full", n_rows, total, options.center, svd.energy, residual_bound
         )
