@@ -248,8 +248,8 @@ class Certificate(NamedTuple):
 
     Notes
     -----
-    ``"gram"`` and ``"full"`` have certain bounds. The others draw random probes: all bounds of a fit together fail with
-    probability below 1e-6 over the seed, plus 3e-8 for each sparse block of Frequent Directions.
+    ``"gram"`` and ``"full"`` have certain bounds. The others draw random probes: all bounds of a fit of at most 300,000
+    blocks together fail with probability below 1e-6 over the seed, later merges and added rows included.
     """
 
     absolute: float

@@ -321,7 +321,9 @@ def check_components(answer, exact, mean, degrees, faults):
     axes, A = answer.components.astype(np.longdouble).T, exact - mean
     off = np.abs(answer.projections - A @ axes).max(axis=1)
     sizes = np.sqrt(np.square(A).sum(axis=1)) + 8 * np.sqrt(answer.variances.sum())
-    rounding = 16 * np.finfo(answer.projections.dtype).eps * sizes + (64 + len(A)) * EPS * np.sqrt(mean @ mean)
+    # Products of single precision are sums of d terms.
+    rounding = (16 + exact.shape[1] / 8) * np.finfo(answer.projections.dtype).eps * sizes
+    rounding += (64 + len(A)) * EPS * np.sqrt(mean @ mean)
     faults.add("other", off > rounding, "projections are off by", off.max(), "allowed", rounding.max())
     centered = exact - exact.astype(np.longdouble).mean(axis=0)
     off = np.abs(np.square(centered @ axes).sum(axis=0) - answer.variances * max(1, degrees))
