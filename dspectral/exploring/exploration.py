@@ -339,8 +339,7 @@ def _find_tokenization_problem(words: FrequentWords, tokenizer: str) -> str:
     if words.n_tokens >= MIN_TOKENS and 2 * words.n_types > words.n_tokens:
         return (
             f"words hardly repeat ({words.n_types:,} different ones among {words.n_tokens:,}): add more text, or pass "
-            "tokens=MODULE:FUNCTION (--tokenizer), a function that returns stems, or tokens='characters' "
-            "(--analyzer char) if the text has no blanks"
+            "tokens=MODULE:FUNCTION (--tokenizer), a function that returns stems"
         )
     return ""
 
