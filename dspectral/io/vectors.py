@@ -143,7 +143,7 @@ def _open_file(url: str, fingerprint: str, column: str | None, options: dict[str
         kind = file.schema_arrow.field(name).type
         dtype = np.dtype(kind.value_type.to_pandas_dtype())
         _check_kind(dtype, url)
-        width = kind.list_size if types.is_fixed_size_list(kind) else _read_width(file, name)
+        width = kind.list_size if types.is_fixed_size_list(kind) else _read_width(file, name, url)
         ranges = []
         for group in range(file.num_row_groups):
             n_rows = file.metadata.row_group(group).num_rows
@@ -151,10 +151,13 @@ def _open_file(url: str, fingerprint: str, column: str | None, options: dict[str
     return VectorFile(name, width, dtype, ranges)
 
 
-def _read_width(file: Any, column: str) -> int:
+def _read_width(file: Any, column: str, url: str) -> int:
     """Return the length of the first list of a column."""
     batch = next(file.iter_batches(columns=[column], batch_size=1), None)
-    return 0 if batch is None else len(batch.column(0).flatten())
+    width = 0 if batch is None else len(batch.column(0).flatten())
+    if batch is not None and not width:
+        raise ValueError(f"{url}: column {column!r} has a null or empty vector in row 0: fill or drop it")
+    return width
 
 
 def _check_kind(dtype: np.dtype[Any], url: str) -> None:

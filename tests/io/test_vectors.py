@@ -142,6 +142,7 @@ def parquet_of(column):
     [
         (parquet_of(pa.array([[1.0, 2.0], [1.0]])), None, r"a\.parquet.*row 1.* 1 numbers.* 2 "),
         (parquet_of(pa.array([[1.0, 2.0], None])), None, r"a\.parquet.*row 1"),
+        (parquet_of(pa.array([None, [1.0, 2.0]])), None, r"a\.parquet.*'embedding'.*row 0"),
         (parquet_of(pa.array([None, [1.0]], pa.list_(pa.float32(), 1))), None, r"a\.parquet.*row 0"),
         (parquet_of(pa.array([[1.0, 2.0], [3.0, None]])), None, r"a\.parquet.*row 1.*null"),
         (parquet_of(pa.array([["a"]])), None, r"a\.parquet.*object"),
