@@ -201,7 +201,8 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
         elif 0 < options.tol < lost_share:
             warn(
                 f"tol={options.tol} was not reached: up to {self.certificate_.lost:.2g} of the energy may be lost "
-                f"after {self.n_passes_} pass(es) of solver {self.solver_!r}; increase n_passes or sketch_size",
+                f"after {self.n_passes_} pass(es) of solver {self.solver_!r}; pass a larger tol, or to an estimator "
+                "more n_passes or a larger sketch_size",
                 ConvergenceWarning,
                 stacklevel=4,
             )
