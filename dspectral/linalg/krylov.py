@@ -32,8 +32,9 @@ from dspectral.linalg.panels import (
 )
 from dspectral.types import Doubles, FloatArray, IntArray
 
-FAILURE_PROBABILITIES = 1e-10, 2e-12
-"""Failure probability of one random bound: 12 passes compute 5,000 for norms and 250,000 for counts."""
+FAILURE_PROBABILITIES = 5e-11, 1e-12
+"""Failure probability of one random bound: 12 passes compute 5,000 for norms and 250,000 for counts. Later passes have
+smaller ones, so that those of any number of passes add to less than 1e-6."""
 MIN_POLYNOMIAL = 10.0
 """Value above which Jensen's inequality holds for the square of a Chebyshev polynomial."""
 EXHAUSTED_DEGREE = 60
@@ -268,7 +269,7 @@ class KrylovSpace(NamedTuple):
             newest = vectors[:, sizes > 1e-12 * size]
             V = np.hstack([V, newest])
         complement, probes, scaled = E - V @ (V.T @ E), E.T @ start_coefficients[:, -n_probes:], values / size
-        min_norm = math.sqrt(2.0 * gammaincinv(n_probes / 2, FAILURE_PROBABILITIES[0]))
+        min_norm = math.sqrt(2.0 * gammaincinv(n_probes / 2, FAILURE_PROBABILITIES[0] * min(1.0, (12 / q) ** 8)))
 
         def norm(f: FloatArray, times: int) -> float:
             """Bound ``|P f(C)|``, or ``|P C P f(C)|`` if `times` is 1, for C divided by its size."""
@@ -303,7 +304,7 @@ class KrylovSpace(NamedTuple):
             values / size,
         )
         n = 2 ** np.arange(k.bit_length())
-        min_energy = 2.0 * gammaincinv(n * probes.shape[1] / 2, FAILURE_PROBABILITIES[1])
+        min_energy = 2.0 * gammaincinv(n * probes.shape[1] / 2, FAILURE_PROBABILITIES[1] * min(1.0, (12 / q) ** 8))
 
         def norms(f: FloatArray) -> Doubles:
             Y, peak = (f / np.abs(f).max())[:, None] * probes, np.abs(f).max()
