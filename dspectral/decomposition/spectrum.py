@@ -249,7 +249,7 @@ class Certificate(NamedTuple):
     Notes
     -----
     ``"gram"`` and ``"full"`` have certain bounds. The others draw random probes: all bounds of a fit of at most 300,000
-    blocks together fail with probability below 1e-6 over the seed, later merges and added rows included.
+    blocks together fail with probability below 2e-6 over the seed, later merges and added rows included.
     """
 
     absolute: float

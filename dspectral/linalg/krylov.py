@@ -32,9 +32,9 @@ from dspectral.linalg.panels import (
 )
 from dspectral.types import Doubles, FloatArray, IntArray
 
-FAILURE_PROBABILITIES = 5e-11, 1e-12
+FAILURE_PROBABILITIES = 1e-10, 2e-12
 """Failure probability of one random bound: 12 passes compute 5,000 for norms and 250,000 for counts. Later passes have
-smaller ones, so that those of any number of passes add to less than 1e-6."""
+smaller ones, so that those of any number of passes add to less than 2e-6."""
 MIN_POLYNOMIAL = 10.0
 """Value above which Jensen's inequality holds for the square of a Chebyshev polynomial."""
 EXHAUSTED_DEGREE = 60
