@@ -1,8 +1,10 @@
 """Forgotten rows: what remains is bit-identical to what never had them, at any moment, and nothing of them remains."""
 
 import json
+import os
 import shutil
-import time
+import signal
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -40,6 +42,7 @@ from tests.strategies import zipf_counts
 N_ROWS, N_COLUMNS, BLOCK_ROWS = 640, 60, 40
 N_BLOCKS = N_ROWS // BLOCK_ROWS
 WORD, NUMBER = "xqzcanary", 1234.5
+FILE_EVENTS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link"}
 
 
 def get_bits(model):
@@ -187,30 +190,39 @@ def test_forget_removes_checkpoints_that_may_depend_on_the_rows(tmp_path, monkey
     assert len(left) == 2 * sum(N_BLOCKS // 2**level - 1 for level in range(5)) + 4 + 2 + 1
 
 
-def forget_in_child(url, removed, started):
+def forget_in_child(url, removed, last, counted):
+    """Forget rows, and die before a numbered opening, renaming or removal in the store's folder."""
+
+    def count(event, arguments):
+        if event in FILE_EVENTS and str(arguments[0]).startswith(url):
+            counted.value += 1
+            if counted.value == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
     with dask.config.set(scheduler="sync"):
-        started.set()
         forget(url, removed)
 
 
-@pytest.mark.parametrize("n_kills", [4, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_kills", [4, pytest.param(32, marks=pytest.mark.slow)])
 def test_forget_killed_at_random_leaves_the_old_or_the_new_store(tmp_path, n_kills):
     removed, processes, generator = REQUESTS["share"], forks("tests.store.test_forget"), np.random.default_rng(n_kills)
     new = get_contents(write_store(tmp_path / "new", removed))
     old = get_contents(write_store(tmp_path / "old"))
-    seconds, n_killed, ends = None, 0, []
-    for number in range(n_kills + 2):  # the first imports, the second is measured
-        url, started = str(tmp_path / f"store-{number}"), processes.Event()
+    ends, n_events = [], 0
+    for number in range(n_kills + 1):  # the first counts
+        url, counted = str(tmp_path / f"store-{number}"), processes.Value("q", 0)
         shutil.copytree(tmp_path / "old", url)
-        child = processes.Process(target=forget_in_child, args=(url, removed, started))
+        last = (
+            int(generator.integers(n_events * (number - 1) // n_kills, n_events * number // n_kills)) + 1
+            if number
+            else 0
+        )
+        child = processes.Process(target=forget_in_child, args=(url, removed, last, counted))
         child.start()
-        assert started.wait(60)
-        start = time.perf_counter()
-        child.join(generator.uniform(0.0, 1.0) * seconds if number > 1 else None)
-        seconds = seconds if number > 1 else time.perf_counter() - start
-        n_killed += child.is_alive()
-        child.kill()
         child.join()
+        assert child.exitcode == (-signal.SIGKILL if number else 0)
+        n_events = n_events or counted.value
         store = open_store(url)
         ends.append(get_contents(store))
         store.check()
@@ -219,10 +231,9 @@ def test_forget_killed_at_random_leaves_the_old_or_the_new_store(tmp_path, n_kil
         assert get_contents(open_store(url)) == new
         assert not list(Path(url).rglob("0000-000000"))
         shutil.rmtree(url)
-    assert ends[:2] == [new, new]
     assert all(end in (old, new) for end in ends)
-    assert n_killed >= n_kills / 2
     assert old in ends
+    assert ends[0] == new
 
 
 def test_forget_killed_before_its_removals_ends_them_when_repeated(tmp_path, monkeypatch):
