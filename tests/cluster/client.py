@@ -9,11 +9,10 @@ import sys
 import threading
 import time
 import warnings
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
 import dask
-from distributed import Client, LocalCluster
-from distributed.security import Security
+from distributed import Client
 
 from dspectral import checkpoints
 from tests.cluster import fits
@@ -61,38 +60,10 @@ def fit(name, places, hold=None, configuration=None, without=(), kept=None):
     say("Fitted" if "bits" in said else "Failed", seconds=time.perf_counter() - start, **said)
 
 
-@contextmanager
-def connected(address, tls):
-    """Connect to a scheduler."""
-    with Client(address, security=Security(**tls, require_encryption=True) if tls else None) as client:
-        yield client
-
-
-@contextmanager
-def adapting():
-    """Start a cluster that has from 1 to 3 workers, as many as there is work for, and tell when that changes."""
-    how = {"preload": ["tests.cluster.fits"], "preload_argv": [[]], "dashboard_address": "127.0.0.1:0"}
-    with LocalCluster(n_workers=1, threads_per_worker=1, **how) as cluster, Client(cluster) as client:
-        cluster.adapt(minimum=1, maximum=3, interval="200ms", wait_count=3, target_duration="500ms")
-        threading.Thread(target=tell_workers, args=(cluster,), daemon=True).start()
-        yield client
-
-
-def tell_workers(cluster):
-    """Say how many workers there are, whenever it changes."""
-    before = 0
-    while True:
-        now = len(cluster.scheduler.workers)
-        if now != before:
-            say("Workers", n_workers=now)
-            before = now
-        time.sleep(0.1)
-
-
-def main(address, tls, adapt):
+def main(address):
     """Obey the orders of the input."""
     warnings.showwarning = lambda message, *_others: say("Warned", message=str(message))
-    with adapting() if adapt else connected(address, tls):
+    with Client(address):
         say("Ready")
         for line in sys.stdin:
             order = json.loads(line)
@@ -101,4 +72,4 @@ def main(address, tls, adapt):
 
 
 if __name__ == "__main__":
-    main(**json.loads(sys.argv[1]))
+    main(sys.argv[1])

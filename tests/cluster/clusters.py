@@ -6,7 +6,6 @@ import json
 import numpy as np
 import psutil
 from distributed import Client
-from distributed.security import Security
 
 from tests.cluster.processes import PATIENCE, Forked, Started, free_port, python
 
@@ -14,25 +13,15 @@ SOON_LOST = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "10s"}
 """A silent worker counts as lost after 10 seconds instead of 300."""
 
 
-def make_tls(folder):
-    """Make a certificate that all processes show each other; return the files as :class:`Security` names them."""
-    made, files = Security.temporary(), {}
-    for name in ("tls_ca_file", "tls_client_cert", "tls_client_key"):
-        file = folder / f"{name}.pem"
-        file.write_text(getattr(made, name), encoding="utf-8")
-        files[name] = str(file)
-    return files
-
-
 class Cluster:
-    """A scheduler, workers and clients; ``network`` gives each a machine of its own, ``tls`` a certificate."""
+    """A scheduler, workers and clients; ``network`` gives each a machine of its own."""
 
-    def __init__(self, n_workers=2, *, network=None, tls=None, environment=None):
-        self.network, self.tls = network, tls
+    def __init__(self, n_workers=2, *, network=None, environment=None):
+        self.network = network
         self.environment = environment or {}
         self.host = network.address("scheduler") if network else "127.0.0.1"
         self.port = free_port()
-        self.address = f"{'tls' if tls else 'tcp'}://{self.host}:{self.port}"
+        self.address = f"tcp://{self.host}:{self.port}"
         self.scheduler = self.fitting = None
         self.hurt, self.workers, self._started = [], [], []
         self._n_workers, self._n_made = n_workers, 0
@@ -59,12 +48,11 @@ class Cluster:
 
     def start_scheduler(self):
         """Start a scheduler at the address of this cluster; it may follow one that is gone."""
-        options = ["--host", self.host, "--port", self.port, "--no-dashboard", *self._security()]
-        options += ["--protocol", "tls"] if self.tls else []
+        options = ["--host", self.host, "--port", self.port, "--no-dashboard"]
         self.scheduler = self.start(python("-m", "dask", "scheduler", *options), on="scheduler")
         self.scheduler.says("Scheduler at:")
 
-    def add_workers(self, n, *, memory="0", nanny=False, interpreter=None):
+    def add_workers(self, n, *, memory="0", nanny=False):
         """Start workers of one thread, and wait until the scheduler knows them."""
         added = []
         for _ in range(n):
@@ -72,12 +60,11 @@ class Cluster:
             machine, name = f"worker-{self._n_made}", f"w{self._n_made}"
             arguments = [self.address, "--nthreads", 1, "--no-dashboard", "--name", name]
             # An import in a task holds up the worker's signs of life for seconds.
-            arguments += ["--preload", "tests.cluster.fits", "--memory-limit", memory, *self._security()]
+            arguments += ["--preload", "tests.cluster.fits", "--memory-limit", memory]
             arguments += ["--nanny" if nanny else "--no-nanny"]
             arguments += ["--host", self.network.address(machine)] if self.network else []
-            if nanny or interpreter:
-                command = python("-m", "dask", "worker", *arguments)
-                worker = self.start([interpreter or command[0], *command[1:]], on=machine)
+            if nanny:
+                worker = self.start(python("-m", "dask", "worker", *arguments), on=machine)
             else:
                 holder = self.network.holder(machine) if self.network else None
                 worker = Forked(arguments, self.environment, holder)
@@ -111,10 +98,9 @@ class Cluster:
             self.fitting.process.kill()
             self.fitting = None
 
-    def client(self, *, adapt=False):
-        """Start a process that fits on this cluster, or on one of its own that adapts to the work."""
-        arguments = json.dumps({"address": self.address, "tls": self.tls, "adapt": adapt})
-        return Fitting(self.start(python("-m", "tests.cluster.client", arguments), on="client"))
+    def client(self):
+        """Start a process that fits on this cluster."""
+        return Fitting(self.start(python("-m", "tests.cluster.client", self.address), on="client"))
 
     def on_workers(self, workers, function, *arguments, on_error="raise"):
         """Run a function on workers, outside their tasks."""
@@ -124,12 +110,6 @@ class Cluster:
             addresses = [address for address, worker in known.items() if worker["name"] in names]
             assert len(addresses) == len(names), known
             client.run(function, *arguments, workers=addresses, on_error=on_error)
-
-    def _security(self):
-        if not self.tls:
-            return []
-        options = ("--tls-ca-file", "--tls-cert", "--tls-key")
-        return [word for pair in zip(options, self.tls.values(), strict=True) for word in pair]
 
 
 class Fitting:

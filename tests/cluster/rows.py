@@ -74,7 +74,7 @@ def row_of(item):
 
 def declared_rows():
     """Every row that is declared in this folder, in the order of the files."""
-    for name in ("test_schedulers", "test_storage", "test_workers", "test_writers"):
+    for name in ("test_schedulers", "test_storage", "test_workers"):
         import_module(f"tests.cluster.{name}")
     return DECLARED
 

@@ -1,4 +1,4 @@
-"""Storage that is slow, fails now and then, does not answer for a while, or holds a damaged block."""
+"""Storage that fails now and then, does not answer for a while, or holds a damaged block."""
 
 import shutil
 import signal
@@ -15,12 +15,6 @@ from tests.cluster.network import Endpoint, why_no_s3
 from tests.cluster.rows import fault
 
 COUNTED = ("SketchedPCA", "TruncatedSVD", "HybridLSI", "MomentMultiLabelClassifier", "LocalLSI")
-
-
-@fault("each read answers late", "in a pass")
-def test_slow_storage_costs_time_alone(cluster, places, right, name):
-    cluster.fitting.fit(name, shaky(places, delay=0.1))
-    right(cluster.fitting, name, since=time.time())
 
 
 @fault("some reads fail, and answer when they are tried again", "in a pass")

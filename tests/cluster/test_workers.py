@@ -142,18 +142,3 @@ def test_a_worker_that_is_out_of_memory_costs_what_it_held(limited, places, righ
     limited.on_workers(limited.workers[:1], hold_share, 1.1, on_error="ignore")
     limited.workers[0].says("memory budget")
     right(limited.fitting, name, since=since)
-
-
-@pytest.fixture(scope="module")
-def adaptive():
-    """A client whose cluster has as many workers as it has work for, from 1 to 3."""
-    with Cluster(0) as made:
-        yield made.client(adapt=True)
-
-
-@fault("workers come and go with the work (adaptive scaling)", "in a pass")
-def test_a_cluster_may_grow_and_shrink_within_a_fit(adaptive, places, right, name):
-    adaptive.fit(name, shaky(places, delay=10 * LATE))
-    right(adaptive, name, since=time.time())
-    adaptive.heard("Workers", where=lambda message: message["n_workers"] > 1)
-    adaptive.heard("Workers", where=lambda message: message["n_workers"] == 1)

@@ -1,4 +1,4 @@
-"""A disk that is full: the error names the file, whoever writes. tests/cluster fills real disks."""
+"""A disk that is full: the error names the file, and the next call writes what a disk with room has."""
 
 import errno
 import os
@@ -13,6 +13,7 @@ import pytest
 
 from dspectral import SketchedPCA, build_corpus, save, write_counts, write_word2vec
 from dspectral.datasets import low_rank_counts
+from tests.store.contents import contents
 
 
 @contextmanager
@@ -30,7 +31,7 @@ def short_files():
 
 WRITERS = {
     "write_counts": lambda at: write_counts(low_rank_counts(300, 80, 3, seed=1), str(at)),
-    "build_corpus": lambda at: build_corpus(str(at.parent / "words.txt"), str(at)),
+    "build_corpus": lambda at: build_corpus(str(at.parents[1] / "words.txt"), str(at)),
     "save": lambda at: save(SketchedPCA(4).fit(np.random.default_rng(0).standard_normal((60, 50))), str(at)),
     "write_word2vec": lambda at: write_word2vec(at, list(map(str, range(90))), np.ones((90, 20))),
 }
@@ -38,10 +39,14 @@ WRITERS = {
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_file_for_which_there_is_no_room_is_named(name, tmp_path):
-    at = tmp_path / "written"
+    at, sound = tmp_path / "full" / "written", tmp_path / "sound" / "written"
+    for folder in (at.parent, sound.parent):
+        folder.mkdir()
     text = "".join(f"a{i} b{i * i} c{i % 7}\n" for i in range(900))
     Path(tmp_path, "words.txt").write_text(text, encoding="utf-8")
     full = re.escape(os.strerror(errno.EFBIG))
     with short_files(), pytest.raises(OSError, match=f"{full}.*{at}"):
         WRITERS[name](at)
     WRITERS[name](at)
+    WRITERS[name](sound)
+    assert contents(at.parent) == contents(sound.parent)

@@ -8,7 +8,6 @@ may end this process: it is one of its own.
 # ruff: noqa: T201
 
 import shutil
-import signal
 import sys
 import tempfile
 import warnings
@@ -35,7 +34,6 @@ from dspectral import (
 )
 from dspectral.engine.around import checkpoints as keeping
 from tests import forked
-from tests.bad_inputs import SECONDS, wait_is_over
 
 SENTENCES = (ValueError, OSError)
 FORMS = ("zarr", "parquet")
@@ -169,8 +167,6 @@ def tried(folder, name, seed, right):
     shutil.copytree(Path(folder, "sound", name), changed / name)
     what = f"seed {seed}: {damage(changed / name / 'kept' if name == 'parts' else changed / name, rng)}"
     print(f"{name}, {what}", file=sys.stderr, flush=True)
-    signal.signal(signal.SIGALRM, wait_is_over)
-    signal.alarm(SECONDS)
     try:
         found = READ[name](changed)
     except SENTENCES as error:
@@ -178,8 +174,6 @@ def tried(folder, name, seed, right):
         return "told" if sentence else f"{name}, {what}: {type(error).__name__} {error!s:.200}"
     except BaseException as error:  # noqa: BLE001  whatever is no sentence is told
         return f"{name}, {what}: {type(error).__name__} {error!s:.200}"
-    finally:
-        signal.alarm(0)
     same = all(np.array_equal(a, b) for a, b in zip(found, right[name], strict=True))
     return "same" if same else f"{name}, {what}: silently something else"
 
