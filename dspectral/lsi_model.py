@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 from weakref import finalize
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral.decomposition.estimators import TruncatedSVD
@@ -23,14 +23,14 @@ from dspectral.store.location import Location, StoreError
 from dspectral.store.matrix import write_counts
 from dspectral.store.rows import dask_array_from_blocks
 from dspectral.store.writer import discard_unfinished
-from dspectral.types import CSRRows, is_sparse
+from dspectral.types import AnyArray, CSRRows, Doubles, Int64s, is_sparse
 
 Bag: TypeAlias = list[tuple[int, float]]
 """A gensim document: pairs of a word id and its count or weight."""
 _LOG = logging.getLogger("dspectral")
 
 
-def parse_bags(bags: Sequence[Bag]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+def parse_bags(bags: Sequence[Bag]) -> tuple[Doubles, Doubles, Int64s]:
     """Return the word ids and weights of all bags, and the start of each bag."""
     starts = np.cumsum([0, *map(len, bags)])
     try:
@@ -309,7 +309,7 @@ class LsiModel:
         sizes = f"num_terms={self.num_terms}, num_topics={self.num_topics}"
         return f"LsiModel<{sizes}, decay={self.decay}, chunksize={self.chunksize}>"
 
-    def get_topics(self) -> NDArray[Any]:
+    def get_topics(self) -> AnyArray:
         """Return the topics as unit-length rows.
 
         Returns

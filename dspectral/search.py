@@ -6,7 +6,7 @@ from os import PathLike
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy import sparse
 from sklearn.utils import get_tags
 
@@ -19,7 +19,7 @@ from dspectral.store.columns import check_columns, weigh_rows
 from dspectral.store.coordinates import Coordinates, write_rows
 from dspectral.store.rows import CountMatrix
 from dspectral.text.weighting import Weighting, inverse_document_frequency
-from dspectral.types import CSRRows, FloatArray, is_sparse
+from dspectral.types import CSRRows, FloatArray, Floats, Int64s, is_sparse
 
 PANEL_ROWS = 8_192
 """Rows of a block whose cosines with all queries are in memory at a time."""
@@ -122,16 +122,16 @@ class Nearest(NamedTuple):
     The scores are the cosines of the coordinates, or their weighted means with the cosines of the words.
     """
 
-    cosines: NDArray[np.float32]
-    rows: NDArray[np.int64]
-    scores: NDArray[np.float32]
+    cosines: Floats
+    rows: Int64s
+    scores: Floats
     n: int
 
     @classmethod
     def from_block(
         cls,
         points: FloatArray,
-        numbers: NDArray[np.int64],
+        numbers: Int64s,
         words: "CSRRows | None" = None,
         *,
         queries: FloatArray,
@@ -235,7 +235,7 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10, *, words: float | No
 def search_points(
     rows: Any,
     points: Any,
-    queries: NDArray[np.float32],
+    queries: Floats,
     excluded: list[int],
     n: int,
     shared: SharedWords | None,

@@ -25,7 +25,10 @@ JSON: TypeAlias = "bool | int | float | str | list[Any] | dict[str, Any] | None"
 """A JSON value."""
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
+AnyArray: TypeAlias = NDArray[Any]
+Bools: TypeAlias = NDArray[np.bool_]
 Doubles: TypeAlias = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float32]
 Int32s: TypeAlias = NDArray[np.int32]
 Int64s: TypeAlias = NDArray[np.int64]
 Int: TypeAlias = int | np.integer[Any]

@@ -534,7 +534,7 @@ def intents(folder: Path) -> Iterator[Case]:
     kept = np.isin(y, ["ng", "ed", "ly"])
     train, y = [text for text, keep in zip(texts, kept, strict=True) if keep], y[kept]
     sent = partial(fitted, "SentenceRepresentation", n_components=6, n_features=1 << 11)
-    hashing = public("NgramHashing")(1 << 11, (1, 1), True, False)
+    hashing = public("NgramHashing")(1 << 11, (1, 1), True, False, "auto")
     store = public("build_store")(text_file(folder), str(folder / "sent"), hashing=hashing, block_bytes=2000)
     models = {
         "text": sent(texts),

@@ -5,11 +5,10 @@ from functools import partial
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.parameters import RandomState, check_integer, check_real, resolve_seed
-from dspectral.types import CSRRows, Int64s
+from dspectral.types import CSRRows, Doubles, Int64s
 
 TOPICS_PER_ROW = 3
 """Number of topics per row."""
@@ -175,11 +174,11 @@ def count_words(
     return sparse.csr_array((counts.astype(np.float32), indices, indptr), shape=shape)
 
 
-def draw_zipf_ranks(uniform: NDArray[np.float64], n: int, exponent: float) -> Int64s:
+def draw_zipf_ranks(uniform: Doubles, n: int, exponent: float) -> Int64s:
     """Return ranks 0 to n - 1 for uniform numbers: the density ``x**-exponent`` integrated over unit intervals."""
     # The inverse distribution function of the density x^-exponent on [1, n + 1] has a closed form.
     if exponent == 1:
-        edge: NDArray[np.float64] = np.exp(uniform * np.log(n + 1.0))
+        edge: Doubles = np.exp(uniform * np.log(n + 1.0))
     else:
         power = 1.0 - exponent
         edge = (1.0 + uniform * ((n + 1.0) ** power - 1.0)) ** (1.0 / power)

@@ -5,20 +5,19 @@ from typing import NamedTuple, cast
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.datasets.counts import block_generator, check_law, count_words, draw_topics, random_counts
 from dspectral.parameters import RandomState, check_integer, check_real, resolve_seed
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, Doubles, Int64s
 
 
 class StateParameters(NamedTuple):
     """Weights (k,) of states, and distributions of words (d, k) and labels (L, k)."""
 
-    weights: NDArray[np.float64]
-    words: NDArray[np.float64]
-    labels: NDArray[np.float64]
+    weights: Doubles
+    words: Doubles
+    labels: Doubles
 
 
 def state_parameters(
@@ -116,7 +115,7 @@ def sample_labeled_documents(
     return words, labels, parameters
 
 
-def _draw_columns(generator: np.random.Generator, rates: NDArray[np.float64], states: NDArray[np.int64]) -> CSRRows:
+def _draw_columns(generator: np.random.Generator, rates: Doubles, states: Int64s) -> CSRRows:
     """Draw a Poisson number for each column, with the rates (d, k) of each document's state."""
     lengths = generator.poisson(rates.sum(axis=0)[states])
     rows = np.repeat(np.arange(len(states)), lengths)

@@ -9,7 +9,6 @@ from unicodedata import normalize
 import dask.array as da
 import fsspec
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral.engine import map_rows, run_tasks
 from dspectral.linalg.dense import normalize_rows
@@ -24,7 +23,7 @@ from dspectral.store.from_text.text_input import TextInput
 from dspectral.store.location import is_local
 from dspectral.text.token_rules import word_pattern
 from dspectral.text.weighting import Weighting
-from dspectral.types import CSRRows, FloatArray
+from dspectral.types import CSRRows, FloatArray, Int64s
 
 CODE_ENDINGS = re.compile(
     r"\.(c|cc|cpp|cs|go|h|hpp|java|js|md|php|pl|py|pyx|r|rb|rs|rst|scala|sh|sql|tex|ts)$", re.IGNORECASE
@@ -93,20 +92,20 @@ EXCERPT_CHARS = 260
 """Approximate length of an excerpt in characters."""
 
 
-def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: TextInput) -> list[tuple[str, str]]:
+def read_documents(corpus: Corpus, rows: Int64s, text: TextInput) -> list[tuple[str, str]]:
     """Return file name and beginning of selected documents, in one pass over their files. Shapes: `rows` (n,)."""
     n_documents = np.zeros(len(text.ranges), dtype=np.int64)
     for block in corpus.blocks:  # the name of a block starts with the number of its byte range
         n_documents[int(block.name.split("-")[-2])] += block.n_sentences
     firsts = np.cumsum(n_documents) - n_documents
-    items: list[tuple[FileRange, NDArray[np.int64]]] = []
+    items: list[tuple[FileRange, Int64s]] = []
     for file_range, first, n in zip(text.ranges, firsts.tolist(), n_documents.tolist(), strict=True):
         local_rows = rows[(rows >= first) & (rows < first + n)] - first
         if len(local_rows):
             items.append((file_range, local_rows))
     read_options = text.read_options
 
-    def read(item: tuple[FileRange, NDArray[np.int64]]) -> list[tuple[str, str]]:
+    def read(item: tuple[FileRange, Int64s]) -> list[tuple[str, str]]:
         file_range, local_rows = item
         documents: list[tuple[str, str]] = []
         first = 0  # the number of documents before this block

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral.methods.brown.clustering import SpectralBrownClustering
-from dspectral.types import FloatArray
+from dspectral.types import FloatArray, Floats, Int64s
 
 StageCallback: TypeAlias = Callable[[str], AbstractContextManager[object]]
 """Function from the name of a stage to a context manager around the stage."""
@@ -118,7 +117,7 @@ class Branch:
     """A subtree: the words whose bit strings share the prefix `code`."""
 
     code: str
-    words: NDArray[np.int64]
+    words: Int64s
     n_tokens: int
     group: int = -1
     branches: "list[Branch]" = field(default_factory=list)
@@ -141,7 +140,7 @@ def build_class_tree(clustering: SpectralBrownClustering) -> Branch:
     return root
 
 
-def _build_branch(code: str, members: dict[str, NDArray[np.int64]], counts: NDArray[np.int64]) -> Branch:
+def _build_branch(code: str, members: dict[str, Int64s], counts: Int64s) -> Branch:
     """Return the subtree of classes with the prefix `code`; `members` are the words of each class by its code."""
     # Classes without words were removed: bits that all others share would be nodes with one child.
     while len(members) > 1 and len({member[len(code)] for member in members}) == 1:
@@ -160,7 +159,7 @@ def _set_group(branch: Branch, group: int) -> None:
         _set_group(child, group)
 
 
-def get_word_groups(root: Branch, n_words: int) -> NDArray[np.int64]:
+def get_word_groups(root: Branch, n_words: int) -> Int64s:
     """Return the group of each word, -1 for ``"<?>"``. Shapes: returns (n_words,)."""
     groups = np.full(n_words, -1, dtype=np.int64)
     for leaf in get_leaves(root):
@@ -181,9 +180,9 @@ class WordFrequencies(NamedTuple):
     """Frequent words by descending count after ``"<?>"``, and a sample of the ranks of all types."""
 
     words: list[str]
-    counts: NDArray[np.int64]
-    ranks: NDArray[np.int64]
-    rank_counts: NDArray[np.int64]
+    counts: Int64s
+    ranks: Int64s
+    rank_counts: Int64s
     rank_words: list[str]
 
 
@@ -212,9 +211,9 @@ class ExploredDocuments(NamedTuple):
 class DocumentMap(NamedTuple):
     """Rows of a sample of documents (n,), positions on the map (n, 2), and the largest topic of each (n,)."""
 
-    rows: NDArray[np.int64]
+    rows: Int64s
     points: FloatArray
-    topics: NDArray[np.int64]
+    topics: Int64s
 
 
 class TopicsBy(NamedTuple):
@@ -226,15 +225,15 @@ class TopicsBy(NamedTuple):
     column: str
     names: list[str]
     is_time: bool
-    n_documents: NDArray[np.int64]
+    n_documents: Int64s
     shares: FloatArray
 
 
 class WordSpace(NamedTuple):
     """Nearest words and cosines (n_listed, n) from word 1 on, and positions on the map (n_mapped, 2)."""
 
-    near: NDArray[np.int64]
-    cosines: NDArray[np.float32]
+    near: Int64s
+    cosines: Floats
     points: FloatArray
 
 
@@ -242,6 +241,6 @@ class Classes(NamedTuple):
     """Brown classes: tree, group and bit string of each word, and mutual information of adjacent classes."""
 
     tree: Branch
-    groups: NDArray[np.int64]
+    groups: Int64s
     codes: list[str]
     information: float

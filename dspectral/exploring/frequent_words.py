@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine import Blocks, run_tasks
@@ -17,7 +16,7 @@ from dspectral.store.corpus import Corpus, SentenceBlock, read_sentences
 from dspectral.store.location import Location
 from dspectral.text.cleaning import MASKS, match_token_rule
 from dspectral.text.token_rules import CODE
-from dspectral.types import RARE, CSRRows, Sentences
+from dspectral.types import RARE, Bools, CSRRows, Int32s, Int64s, Sentences
 
 SENTENCE_ENDS = frozenset(
     ".!?;:\u2026\u3002\uff01\uff1f\uff1a\uff1b\uff61\u0589\u061b\u061f\u06d4\u0964\u0965\u0f0d\u0f0e"
@@ -38,10 +37,10 @@ class TokenKinds(NamedTuple):
     Shapes: `word_ids, is_end, is_full_stop, is_abbreviation` (n_types,).
     """
 
-    word_ids: NDArray[np.int32]
-    is_end: NDArray[np.bool_]
-    is_full_stop: NDArray[np.bool_]
-    is_abbreviation: NDArray[np.bool_]
+    word_ids: Int32s
+    is_end: Bools
+    is_full_stop: Bools
+    is_abbreviation: Bools
 
 
 class FrequentWords(NamedTuple):
@@ -52,7 +51,7 @@ class FrequentWords(NamedTuple):
 
     corpus: Corpus
     words: list[str]
-    types: NDArray[np.int64]
+    types: Int64s
     kinds: TokenKinds
     n_tokens: int
     n_types: int
@@ -88,7 +87,7 @@ class FrequentWords(NamedTuple):
         return cls(corpus, words, types, kinds, int(counts[is_word].sum()), n_types, dict(masked), passages)
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Int64s:
         """Number of tokens of each word; entry 0 counts all rare words. Shape (n_words,)."""
         counts = self.corpus.counts[self.types]
         counts[0] = self.n_tokens - int(counts[1:].sum())
@@ -105,7 +104,7 @@ class FrequentWords(NamedTuple):
         read = ContentAddressedReader(partial(read_split_sentences, kinds=self.kinds), self.corpus.location)
         return TokenCorpus(self.words, self.counts, Blocks(read, self.corpus.blocks), self.corpus.location)
 
-    def get_document_counts(self, is_repeated: dict[str, NDArray[np.bool_]], stem_length: int | None = None) -> Blocks:
+    def get_document_counts(self, is_repeated: dict[str, Bools], stem_length: int | None = None) -> Blocks:
         """Return lazy CSR blocks of the counts of words in documents, shape (n_documents, n_words).
 
         Repeated documents, given by the name of their block, have no words. Words with the same first letters are
@@ -144,9 +143,9 @@ def count_block(
     location: Location,
     block: SentenceBlock,
     *,
-    word_ids: NDArray[np.int32],
+    word_ids: Int32s,
     n_words: int,
-    is_repeated: dict[str, NDArray[np.bool_]],
+    is_repeated: dict[str, Bools],
     passages: Passages | None = None,
 ) -> CSRRows:
     """Return the counts of frequent words in a block of documents, shape (n_documents, n_words)."""
@@ -175,7 +174,7 @@ class DocumentFacts(NamedTuple):
     n_documents: int
     n_sentences: int
     has_pairs: bool
-    is_repeated: dict[str, NDArray[np.bool_]]
+    is_repeated: dict[str, Bools]
     n_covered: int
 
 

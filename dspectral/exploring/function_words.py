@@ -3,12 +3,11 @@
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.text.stop_words import get_stop_words, list_languages
 from dspectral.text.weighting import Weighting, inverse_document_frequency, select_columns
-from dspectral.types import CSRRows
+from dspectral.types import Bools, CSRRows, Doubles, Int64s
 
 MAX_WORDS, PANEL_WORDS = 4000, 256
 """Number of most frequent words whose documents are compared, and of those that are compared at a time."""
@@ -33,13 +32,13 @@ WEEKDAYS = {
 """Names of days, which unite documents of one day and not of one subject."""
 
 
-def find_language(words: list[str], counts: NDArray[np.int64]) -> tuple[str, NDArray[np.bool_]]:
+def find_language(words: list[str], counts: Int64s) -> tuple[str, Bools]:
     """Return the languages of a text, joined by "and", and which words are in their lists of stop words.
 
     The list that adds the largest share of the tokens is added first, until no list adds MIN_LISTED.
     """
     pairs = [(word, re.split("n?['\u2019]", word)[0]) for word in words]
-    is_listed: dict[str, NDArray[np.bool_]] = {}
+    is_listed: dict[str, Bools] = {}
     for language in list_languages():
         stop_words = frozenset(get_stop_words(language)) | set(WEEKDAYS.get(language, "").split())
         is_listed[language] = np.array([not stop_words.isdisjoint(pair) for pair in pairs])
@@ -63,7 +62,7 @@ def shuffle_words(rows: CSRRows) -> CSRRows:
     return shuffled
 
 
-def find_spread_words(rows: CSRRows, max_documents: float) -> NDArray[np.bool_]:
+def find_spread_words(rows: CSRRows, max_documents: float) -> Bools:
     """Return which words occur in documents that are hardly more alike than shuffled ones, shape (d,).
 
     Documents are compared by their words in at most `max_documents`, without those that are often beside the word.
@@ -87,9 +86,7 @@ def find_spread_words(rows: CSRRows, max_documents: float) -> NDArray[np.bool_]:
     return is_spread
 
 
-def _sum_similarities(
-    panel: CSRRows, weighted: CSRRows, own: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _sum_similarities(panel: CSRRows, weighted: CSRRows, own: Bools) -> tuple[Doubles, Doubles]:
     """Return sums of products of pairs of documents of each word, and numbers of coincidences, both (m,).
 
     Shapes: `panel` (m, n): documents of words; `weighted` (n, d); `own` (m, d): the words themselves.

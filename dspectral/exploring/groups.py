@@ -17,7 +17,7 @@ from dspectral.store.counts import CountStore
 from dspectral.store.from_text.lines import FileRange, ReadOptions
 from dspectral.store.from_text.readers import read_file_range
 from dspectral.store.from_text.text_input import open_text
-from dspectral.types import FloatArray
+from dspectral.types import FloatArray, Int32s, Int64s
 
 MAX_GROUPS, MAX_PERIODS = 24, 60
 """Maximum number of groups, and of days or months before longer periods are used."""
@@ -31,7 +31,7 @@ class DocumentGroups(NamedTuple):
     column: str
     names: list[str]
     is_time: bool
-    codes: NDArray[np.int32]
+    codes: Int32s
 
 
 def read_groups(by: str | Sequence[str], sources: list[str], read_options: ReadOptions, n_texts: int) -> DocumentGroups:
@@ -54,7 +54,7 @@ def read_groups(by: str | Sequence[str], sources: list[str], read_options: ReadO
     return DocumentGroups(by if isinstance(by, str) else "group", names, is_time, group_of_value[codes])
 
 
-def _read_values(file_range: FileRange, read_options: ReadOptions) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
+def _read_values(file_range: FileRange, read_options: ReadOptions) -> tuple[NDArray[np.object_], Int64s]:
     """Return the distinct values of a column, and the index of the value of each record."""
     values = [
         block.text(i).decode(errors="replace")
@@ -64,7 +64,7 @@ def _read_values(file_range: FileRange, read_options: ReadOptions) -> tuple[NDAr
     return np.unique(np.array(values, dtype=object), return_inverse=True)
 
 
-def group_values(values: list[str], counts: NDArray[np.int64], by: object) -> tuple[list[str], bool, NDArray[np.int32]]:
+def group_values(values: list[str], counts: Int64s, by: object) -> tuple[list[str], bool, Int32s]:
     """Return the names of groups, whether they are periods, and the group of each value; -1 for an empty one.
 
     >>> group_values(["2026-01-31", "2026-03-02"], np.array([1, 1]), "date")[0][::30]
@@ -108,7 +108,7 @@ def compute_topics_by(store: CountStore, topics: Topics, groups: DocumentGroups)
     items = list(zip(store.blocks, np.split(groups.codes, np.cumsum(store.block_rows)[:-1]), strict=True))
     n_groups, location = len(groups.names), store.location
 
-    def sum_block(item: tuple[BlockInfo, NDArray[np.int32]]) -> tuple[FloatArray, NDArray[np.int64]]:
+    def sum_block(item: tuple[BlockInfo, Int32s]) -> tuple[FloatArray, Int64s]:
         """Return the sums of shares (n_groups, n_topics) and the numbers of documents with a topic (n_groups,)."""
         block, codes = item
         shares = topics.transform(read_block(location, block))

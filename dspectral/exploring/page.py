@@ -17,7 +17,6 @@ from bokeh.resources import Resources
 from dask.utils import format_bytes, format_time
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
-from numpy.typing import NDArray
 
 from dspectral.exploring.documents import cut_excerpt
 from dspectral.exploring.findings import (
@@ -37,7 +36,7 @@ from dspectral.exploring.findings import (
 )
 from dspectral.paths import expand_path
 from dspectral.text.token_rules import word_pattern
-from dspectral.types import FloatArray
+from dspectral.types import FloatArray, Int64s
 
 N_FREQUENT_WORDS = 60
 PACKAGES = ("dspectral", "numpy", "scipy", "dask", "zarr", "scikit-learn", "numba", "bokeh")
@@ -406,7 +405,7 @@ def _add_labels(plot: figure, points: FloatArray, words: list[str], name: str = 
     plot.text("x", "y", text="word", source=source, y_offset=-4, name=name, **style)
 
 
-def select_label_positions(points: FloatArray, lengths: list[int], *, width: int) -> NDArray[np.int64]:
+def select_label_positions(points: FloatArray, lengths: list[int], *, width: int) -> Int64s:
     """Return the indices of points whose labels do not overlap, earlier points first. Shapes: `points` (n, 2)."""
     boxes: list[tuple[float, float, float]] = []
     label_positions = []

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
 from dspectral.store.corpus import Corpus, SentenceBlock, read_sentences
-from dspectral.types import Sentences
+from dspectral.types import Bools, Int64s, Sentences
 
 N_TOKENS, MIN_WORDS, MAX_NUMBERS = 6, 3, 1
 """Number of tokens of a passage, minimum number of words among them, and maximum number of numbers, which are equal."""
@@ -22,9 +22,9 @@ class Passages(NamedTuple):
     """Repeated passages. Shapes: `codes` (n_types,): 0 for numbers, odd for words; `is_repeated` (2^N_BITS,)."""
 
     codes: NDArray[np.uint64]
-    is_repeated: NDArray[np.bool_]
+    is_repeated: Bools
 
-    def cover(self, documents: Sentences) -> NDArray[np.bool_]:
+    def cover(self, documents: Sentences) -> Bools:
         """Return which tokens are in a repeated passage, shape (n_tokens,)."""
         hashes, starts = hash_passages(documents, self.codes)
         is_covered = np.zeros(len(documents.ids), dtype=bool)
@@ -34,7 +34,7 @@ class Passages(NamedTuple):
         return is_covered
 
 
-def hash_passages(documents: Sentences, codes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def hash_passages(documents: Sentences, codes: NDArray[np.uint64]) -> tuple[Int64s, Int64s]:
     """Return the hashes of passages with enough words, and the positions of their first tokens."""
     ids, offsets = documents
     n = max(0, len(ids) - N_TOKENS + 1)
@@ -50,13 +50,13 @@ def hash_passages(documents: Sentences, codes: NDArray[np.uint64]) -> tuple[NDAr
     return (hashes[starts] >> np.uint64(64 - N_BITS)).astype(np.int64), starts
 
 
-def find_passages(corpus: Corpus, is_word: NDArray[np.bool_]) -> Passages | None:
+def find_passages(corpus: Corpus, is_word: Bools) -> Passages | None:
     """Return the passages that many documents repeat, in one pass, or None. Shapes: `is_word` (n_types,)."""
     codes = np.random.default_rng(0).integers(1, 1 << 62, size=len(is_word), dtype=np.uint64) * np.uint64(2)
     codes[is_word] += np.uint64(1)
     codes[[any(map(str.isdigit, token)) for token in corpus.words]] = 0
 
-    def count(block: SentenceBlock) -> NDArray[np.int64]:
+    def count(block: SentenceBlock) -> Int64s:
         """Return the number of documents with a passage of each hash, shape (2^N_BITS,)."""
         documents = read_sentences(corpus.location, block)
         hashes, starts = hash_passages(documents, codes)

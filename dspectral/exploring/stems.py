@@ -1,13 +1,12 @@
 """Stems of words: their first letters, as many as make the halves of a document most alike."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.exploring.frequent_words import FrequentWords
 from dspectral.store.corpus import read_sentences
 from dspectral.text.weighting import Weighting, inverse_document_frequency
-from dspectral.types import CSRRows
+from dspectral.types import Bools, CSRRows, Doubles
 
 LENGTHS = range(2, 9)
 """Numbers of first letters that are tried."""
@@ -17,7 +16,7 @@ MIN_Z = 4.0
 """Standard errors by which halves with stems must be more alike than halves with whole words."""
 
 
-def choose_stem_length(words: FrequentWords, is_repeated: dict[str, NDArray[np.bool_]]) -> int | None:
+def choose_stem_length(words: FrequentWords, is_repeated: dict[str, Bools]) -> int | None:
     """Return the number of letters of stems, or None if whole words are as good; reads a few blocks of documents.
 
     Tokens of a document are split at random. A number of letters is good if one half of a document is nearest to its
@@ -42,12 +41,12 @@ def choose_stem_length(words: FrequentWords, is_repeated: dict[str, NDArray[np.b
     return max(length for length in LENGTHS if not _is_better(scores[best], scores[length], 1.0))
 
 
-def _is_better(first: NDArray[np.float64], second: NDArray[np.float64], z: float) -> bool:
+def _is_better(first: Doubles, second: Doubles, z: float) -> bool:
     difference = first - second
     return bool(difference.sum() > z * np.linalg.norm(difference))
 
 
-def _rank_halves(first: CSRRows, second: CSRRows) -> NDArray[np.float64]:
+def _rank_halves(first: CSRRows, second: CSRRows) -> Doubles:
     """Return the reciprocal rank of the second half of each document among those of all, by cosine, shape (n,)."""
     frequency = np.bincount((first + second).indices, minlength=first.shape[1])
     weighting = Weighting("log", inverse_document_frequency(frequency, first.shape[0]) - 1, norm="l2")
@@ -58,7 +57,7 @@ def _rank_halves(first: CSRRows, second: CSRRows) -> NDArray[np.float64]:
     return np.asarray(1 / (1 + (cosines > own).sum(axis=1) + ((cosines == own).sum(axis=1) - 1) / 2))
 
 
-def sample_documents(words: FrequentWords, is_repeated: dict[str, NDArray[np.bool_]]) -> CSRRows:
+def sample_documents(words: FrequentWords, is_repeated: dict[str, Bools]) -> CSRRows:
     """Return the counts of all words in the beginnings of some documents, shape (n, n_types)."""
     blocks, rng = words.corpus.blocks, np.random.default_rng(0)
     step = -(-len(blocks) // N_BLOCKS)

@@ -4,7 +4,6 @@ import re
 from collections.abc import Collection
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine import run_tasks
@@ -34,16 +33,14 @@ from dspectral.store.matrix import write_counts
 from dspectral.store.rows import dask_array_from_blocks
 from dspectral.text.token_rules import HIRAGANA, word_pattern
 from dspectral.text.weighting import select_columns
-from dspectral.types import CSRRows
+from dspectral.types import Bools, CSRRows, Doubles, Floats, Int64s
 
 SLICE_ROWS = 512
 MIN_MAPPED = 8
 """Minimum number of words or documents of a map."""
 
 
-def find_nearest_words(
-    vectors: NDArray[np.float32], n_listed: int, n: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def find_nearest_words(vectors: Floats, n_listed: int, n: int) -> tuple[Int64s, Floats]:
     """Return the nearest words to each frequent word: word ids and cosines, shape (n_listed, n)."""
     word_vectors = vectors[1 : n_listed + 1]
     n = min(n, max(0, len(word_vectors) - 1))
@@ -75,7 +72,7 @@ N_NEAR_WORDS = 10
 
 
 def count_documents(
-    words: FrequentWords, is_repeated: dict[str, NDArray[np.bool_]], path: str, stem_length: int | None = None
+    words: FrequentWords, is_repeated: dict[str, Bools], path: str, stem_length: int | None = None
 ) -> CountStore:
     """Write the counts of frequent words in each document to a store, in one pass over the corpus."""
     counts = words.get_document_counts(is_repeated, stem_length)
@@ -109,13 +106,13 @@ def describe_vocabulary(words: FrequentWords) -> WordFrequencies:
     return WordFrequencies(words.words, words.counts, ranks, *sample)
 
 
-def can_be_topic_words(words: list[str], *, are_pairs: bool) -> NDArray[np.bool_]:
+def can_be_topic_words(words: list[str], *, are_pairs: bool) -> Bools:
     """Return which words have a letter, and among pairs of letters no hiragana; shape (n_words,)."""
     # Numbers are rarely words of a topic; pairs with hiragana are particles and endings in most cases.
     return np.array([any(map(str.isalpha, word)) and not (are_pairs and re.search(HIRAGANA, word)) for word in words])
 
 
-def find_subjects(topics: Topics, sample: CSRRows) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def find_subjects(topics: Topics, sample: CSRRows) -> tuple[Doubles, Bools]:
     """Return the coherence of topics in a sample of documents, and which topics have a subject.
 
     Their coherence is two standard deviations above the mean of topics of shuffled documents, or three if hardly more
@@ -134,7 +131,7 @@ def make_topic_model(
     store: CountStore,
     words: list[str],
     max_topics: int,
-    is_stop_word: NDArray[np.bool_],
+    is_stop_word: Bools,
     *,
     n_distinct: int,
     seed: int,
@@ -168,7 +165,7 @@ def make_document_map(store: CountStore, topics: Topics, n_documents: int, *, se
 
 def choose_documents(
     store: CountStore, topics: Topics, n_sample: int, *, seed: int
-) -> tuple[NDArray[np.int64], dict[int, list[tuple[int, float]]]]:
+) -> tuple[Int64s, dict[int, list[tuple[int, float]]]]:
     """Return a random sample of documents, and the nearest documents to it and to typical documents."""
     projected = project_documents(store, topics)
     typical = np.setdiff1d(topics.document_rows_[:, :N_TYPICAL], [-1])
@@ -192,10 +189,10 @@ def choose_documents(
 def read_texts(
     words: FrequentWords,
     topics: Topics,
-    sample: NDArray[np.int64],
+    sample: Int64s,
     nearest: dict[int, list[tuple[int, float]]],
     text: TextInput,
-    map_rows: NDArray[np.int64],
+    map_rows: Int64s,
 ) -> ExploredDocuments:
     """Read the beginnings of all documents of the page in one pass, and drop duplicates among neighbors."""
     rows = {row for row in topics.document_rows_.ravel().tolist() if row >= 0} | nearest.keys() | set(map_rows.tolist())
@@ -227,8 +224,8 @@ def _select_distinct(
 def describe_topics(
     topics: Topics,
     documents: ExploredDocuments,
-    coherence: NDArray[np.float64],
-    has_subject: NDArray[np.bool_],
+    coherence: Doubles,
+    has_subject: Bools,
     scale: float,
 ) -> list[ExploredTopic]:
     """Return the topics with words, those with a subject first; `scale`: factor of their shares.
@@ -247,7 +244,7 @@ def describe_topics(
     return sorted(descriptions, key=lambda topic: (not topic.has_subject, -topic.share * weights[topic.number]))
 
 
-def measure_coherence(rows: CSRRows, top_words: list[list[str]], words: list[str]) -> NDArray[np.float64]:
+def measure_coherence(rows: CSRRows, top_words: list[list[str]], words: list[str]) -> Doubles:
     """Return the mean NPMI of the first words of each topic in documents (n, n_words), given the lengths of these.
 
     Words are compared with words at random in N_LENGTHS groups of documents by length, as words at random are often

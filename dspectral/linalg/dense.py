@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy.linalg.lapack import dgejsv
 
 from dspectral.linalg.panels import (
@@ -23,7 +23,7 @@ from dspectral.linalg.panels import (
     sum_panels,
     tall_zeros_like,
 )
-from dspectral.types import Doubles, FloatArray
+from dspectral.types import Bools, Doubles, FloatArray
 
 MARGIN = 16.0
 """Eigenvalues above this multiple of the rounding error count towards the rank."""
@@ -220,7 +220,7 @@ def multiply_inplace(Z: FloatArray, C: FloatArray, *, with_gram: bool = False) -
     return Z if rank == Z.shape[1] else select_columns(Z, np.arange(Z.shape[1]) < rank), gram
 
 
-def select_columns(Z: FloatArray, is_selected: NDArray[np.bool_]) -> FloatArray:
+def select_columns(Z: FloatArray, is_selected: Bools) -> FloatArray:
     """Return a copy of the chosen columns of a tall matrix (d, r), in a file if the matrix is in one."""
     out = tall_zeros_like(Z, int(np.sum(is_selected)))
     for panel in iter_panels(len(Z), Z, out):

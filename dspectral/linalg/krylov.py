@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy.special import gammaincinv
 
 from dspectral.linalg.dense import (
@@ -30,7 +30,7 @@ from dspectral.linalg.panels import (
     sum_panels,
     tall_array,
 )
-from dspectral.types import Doubles, FloatArray, IntArray
+from dspectral.types import Bools, Doubles, FloatArray, IntArray
 
 FAILURE_PROBABILITIES = 1e-10, 2e-12
 """Failure probability of one random bound: 12 passes compute 5,000 for norms and 250,000 for counts. Later passes have
@@ -457,14 +457,14 @@ def _best_approximation(parts: tuple[FloatArray, ...], T: Doubles, inner: Double
     )
 
 
-def count_leading(is_true: NDArray[np.bool_]) -> int:
+def count_leading(is_true: Bools) -> int:
     """Return the number of entries (n,) before the first False."""
     return int(np.argmin(np.append(is_true, False)))
 
 
 def find_stable_pairs(
     projected: Doubles, vectors: Doubles, squares: Doubles, values: Doubles, dtype: DTypeLike
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Return a mask of the eigenpairs (v, z) of ``K'C K`` that are accurate enough to divide by ``sqrt(v)``.
 
     The asymmetry of ``K'C K`` is as large as its rounding E, which adds up to ``|E z| |C K z|^2 / v^2`` to the

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled
-from dspectral.types import Int64s
+from dspectral.types import AnyArray, Int64s
 
 MAX_DIGIT_BITS = 9
 """Largest number of bits of a digit: the counts of its 512 values fit in the L1 cache."""
@@ -70,7 +70,7 @@ def _split_digits(n_bits: int) -> tuple[int, int]:
 
 
 @compiled
-def _write_first_positions(keys: NDArray[Any], n: int, shift: Any, mask: Any, positions: Int64s) -> None:
+def _write_first_positions(keys: AnyArray, n: int, shift: Any, mask: Any, positions: Int64s) -> None:
     """Write the position of the first key with each value of the digit into ``positions``."""
     n_values = np.int64(mask) + 1
     for value in range(n_values):

@@ -4,13 +4,11 @@ Products are added in the order of the rows, so results are reproducible. ``gath
 transpose return the same bits.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, compiled_with_contraction
-from dspectral.types import Doubles, FloatArray, Int64s, IntArray
+from dspectral.types import AnyArray, Doubles, FloatArray, Int64s, IntArray
 
 
 @compiled_with_contraction
@@ -157,10 +155,10 @@ def add_gram(
 
 @compiled
 def transpose(
-    data: NDArray[Any],
+    data: AnyArray,
     indices: IntArray,
     indptr: IntArray,
-    out: NDArray[Any],
+    out: AnyArray,
     rows: IntArray,
     starts: IntArray,
 ) -> None:
@@ -204,7 +202,7 @@ def fill_panel(
 
 
 @compiled_with_contraction
-def gather_eight(data: NDArray[Any], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray) -> None:
+def gather_eight(data: AnyArray, indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray) -> None:
     """Add ``A Z`` to ``out`` for Z of eight columns, with products in Z's type and sums in that of ``out``."""
     # Eight scalars instead of an array, so that the compiler keeps them in a register. Row i is written once. `16 nnz`
     # flops; each entry reads a row of Z: one cache line in double precision, half of one in single.
@@ -230,7 +228,7 @@ def gather_eight(data: NDArray[Any], indices: IntArray, indptr: IntArray, Z: Flo
 
 
 @compiled_with_contraction
-def add_row_gram_eight(data: NDArray[Any], indices: IntArray, indptr: IntArray, Q: Doubles, out: Doubles) -> None:
+def add_row_gram_eight(data: AnyArray, indices: IntArray, indptr: IntArray, Q: Doubles, out: Doubles) -> None:
     """Add ``A (A' Q)`` to ``out`` for Q of eight columns and A in CSC layout. Shapes: `Q` (n, 8), `out` (n, 8)."""
     # For each column of A: eight inner products with Q, then each entry adds its multiple of them to its row. `32 nnz`
     # flops. Only Q and `out` are accessed at random, 128 bytes per row of A.

@@ -9,7 +9,7 @@ takes two to four times as long.
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -18,7 +18,7 @@ from scipy import sparse
 from dspectral._compiled import read_only
 from dspectral.linalg import sparse_loops
 from dspectral.linalg.panels import split_by_size
-from dspectral.types import CSRRows, Doubles, FloatArray, IntArray, Rows, is_sparse, trim_csr
+from dspectral.types import AnyArray, CSRRows, Doubles, FloatArray, IntArray, Rows, is_sparse, trim_csr
 
 MIN_WIDE_COLUMNS = 32
 """Number of dense columns from which products transpose the block."""
@@ -39,7 +39,7 @@ MIRROR_ROWS = 64
 """Rows of a Gram matrix that are made symmetric at a time."""
 TILE_ROWS = 512
 TILE_BYTES = 4 << 20
-ByColumns = tuple[NDArray[Any], IntArray, IntArray]
+ByColumns = tuple[AnyArray, IntArray, IntArray]
 """Data, row indices and column starts of a matrix in CSC layout."""
 TransposedPanel = tuple[slice, ByColumns]
 """Consecutive rows of a block, and their entries in CSC layout."""
@@ -255,7 +255,7 @@ def _arrays(A: CSRRows) -> tuple[NDArray[np.generic], IntArray, IntArray]:
 class TransposeBuffer(NamedTuple):
     """Reusable memory for the transposes of panels of one matrix: entries of the largest panel, and d + 2 starts."""
 
-    data: NDArray[Any]
+    data: AnyArray
     indices: IntArray
     starts: IntArray
 
@@ -309,7 +309,7 @@ def find_offset_error(offsets: IntArray, length: int) -> str:
 
 
 def weight_and_normalize(
-    data: NDArray[Any], rows: CSRRows, column_weights: FloatArray | None, norm: str | None
+    data: AnyArray, rows: CSRRows, column_weights: FloatArray | None, norm: str | None
 ) -> FloatArray:
     """Return entries (nnz,) times column weights (d,), divided by the norms of their rows."""
     out = np.empty(len(data), dtype=data.dtype)

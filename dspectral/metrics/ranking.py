@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from dspectral.types import CSRRows, Doubles, FloatArray, Int64s, is_sparse, trim_csr
+from dspectral.types import Bools, CSRRows, Doubles, FloatArray, Int64s, is_sparse, trim_csr
 
 Scores: TypeAlias = "NDArray[np.number] | CSRRows"
 """Score of each label: dense or CSR rows, shape ``(n_documents, n_labels)``."""
-Truth: TypeAlias = "NDArray[np.number] | NDArray[np.bool_] | CSRRows"
+Truth: TypeAlias = "NDArray[np.number] | Bools | CSRRows"
 """Dense or CSR rows that are nonzero where a document has a label, shape ``(n_documents, n_labels)``."""
 
 
@@ -130,7 +130,7 @@ def find_hits(scores: Scores, truth: Truth, k: int) -> tuple[Doubles, Int64s, In
     return (is_true & predicted).astype(np.float64), n_true, best
 
 
-def _top_labels(scores: Scores, k: int) -> tuple[Int64s, NDArray[np.bool_]]:
+def _top_labels(scores: Scores, k: int) -> tuple[Int64s, Bools]:
     """Return the columns of the k best labels of each row, and whether each of them has a stored score."""
     if not is_sparse(scores):
         return np.argsort(-scores, axis=1, kind="stable")[:, :k], np.ones((len(scores), k), dtype=bool)

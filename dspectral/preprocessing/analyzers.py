@@ -18,7 +18,7 @@ from dspectral.text.stop_words import StopWords, check_stop_words
 from dspectral.text.token_rules import tokenize_by_rule
 from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer
 from dspectral.text.tokens import PADDING, SPACE, Tokens
-from dspectral.types import Documents, Int
+from dspectral.types import Documents, Int, Int64s
 
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"  # noqa: S105  of words, not a secret
 """Default ``token_pattern`` of scikit-learn, implemented by the built-in tokenizer."""
@@ -158,10 +158,10 @@ def _write_ngrams(
     low: Int,
     high: Int,
     word: NDArray[np.uint8],
-    edges: NDArray[np.int64],
+    edges: Int64s,
     text: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    bounds: NDArray[np.int64],
+    starts: Int64s,
+    bounds: Int64s,
 ) -> tuple[int, int]:
     """Write the n-grams, each followed by a space, or only count them if `text` is empty; return tokens and bytes."""
     # Invariant: the first n tokens take the first `out` bytes. `word` is the current word between two spaces, and

@@ -3,7 +3,7 @@
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,7 +27,7 @@ from dspectral.text.weighting import (
     Weighting,
     inverse_document_frequency,
 )
-from dspectral.types import CheckpointPath, RowsLike
+from dspectral.types import CheckpointPath, Doubles, Int64s, RowsLike
 
 Idf: TypeAlias = Literal["smooth", "plain"]
 """Form of the inverse document frequency: that of scikit-learn, or of textbooks."""
@@ -85,8 +85,8 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
     array([1.  , 1.69, 1.69])
     """
 
-    document_frequency_: NDArray[np.int64]
-    idf_: NDArray[np.float64]
+    document_frequency_: Int64s
+    idf_: Doubles
     n_documents_: int
 
     def __init__(

@@ -3,12 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
 from dspectral.methods.brown.exchange import xlogx
 from dspectral.registry import register_class
-from dspectral.types import Doubles, Int32s
+from dspectral.types import Bools, Doubles, Int32s
 
 
 @register_class({"merges": "n 2", "costs": "n"})
@@ -216,7 +215,7 @@ def _own_loss(C: Doubles, first: Doubles, second: Doubles, i: int, j: int) -> fl
 
 
 @compiled
-def _pair_loss(C: Doubles, first: Doubles, second: Doubles, alive: NDArray[np.bool_], i: int, j: int) -> float:
+def _pair_loss(C: Doubles, first: Doubles, second: Doubles, alive: Bools, i: int, j: int) -> float:
     """Return the total loss of merging i and j, in O(m)."""
     # L(i, j) = own(i, j) + sum_e third(i, j, e). `_add_third_cluster_losses` updates it for all pairs but those of the
     # newest cluster.
@@ -228,7 +227,7 @@ def _pair_loss(C: Doubles, first: Doubles, second: Doubles, alive: NDArray[np.bo
 
 
 @compiled
-def _add_third_cluster_losses(losses: Doubles, C: Doubles, alive: NDArray[np.bool_], e: int, sign: float) -> None:
+def _add_third_cluster_losses(losses: Doubles, C: Doubles, alive: Bools, e: int, sign: float) -> None:
     """Add the terms of a third cluster e to the losses of all pairs, or subtract them (sign -1)."""
     # Six logarithms for each of m^2 / 2 pairs; each step calls this three times.
     for i in range(len(C)):
@@ -251,7 +250,7 @@ def _merge_counts(C: Doubles, a: int, b: int) -> None:
 
 
 @compiled
-def _find_lowest_pair(losses: Doubles, alive: NDArray[np.bool_]) -> tuple[int, int]:
+def _find_lowest_pair(losses: Doubles, alive: Bools) -> tuple[int, int]:
     """Return the pair with the smallest loss; ties go to the first pair."""
     # A scan of m^2 / 2 numbers: each step changes all of them, so a heap would not help.
     a, b, lowest = -1, -1, np.inf

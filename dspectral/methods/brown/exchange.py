@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
 from dspectral.methods.brown.pair_counts import AdjacentCounts, PairBlock
-from dspectral.types import CSRRows, Doubles, Int32s, Int64s
+from dspectral.types import Bools, CSRRows, Doubles, Int32s, Int64s
 
 TABLE = 1 << 16
 """Number of counts with a tabulated ``n log n``; larger ones are computed."""
@@ -335,7 +334,7 @@ def _sum_features(features: TypeFeatures, labels: Int32s, n_clusters: int) -> tu
 def _sweep(
     bigrams: BigramCounts,
     features: TypeFeatures,
-    is_movable: NDArray[np.bool_],
+    is_movable: Bools,
     labels: Int32s,
     state: SweepState,
     nlogn: Doubles,

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, Literal, TypeVar, cast, overload
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -23,7 +22,7 @@ from dspectral.inputs.sequences import (
 )
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.parameters import check_integer
-from dspectral.types import CSRRows, FloatArray, Int32s, Int64s, Sentences
+from dspectral.types import CSRRows, FloatArray, Floats, Int32s, Int64s, Sentences
 
 EPSILON = 1e-3
 """Number added to the denominator of 3CosMul to avoid division by zero."""
@@ -60,7 +59,7 @@ def nearest_vectors(
     return order, scores[order]
 
 
-def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def sentence_means(sentences: Sentences, vectors: Floats) -> Floats:
     """Return the mean vector of the words of each sentence, shape (n_sentences, k)."""
     # Multiply by the sparse matrix of sentences by words, with zeros for unknown words.
     is_known = (sentences.ids > 0).astype(np.float32)
@@ -70,7 +69,7 @@ def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArra
     return np.asarray(words @ vectors / np.maximum(n_known, 1.0)[:, None], dtype=np.float32)
 
 
-def average_by_rows(sentences: Sentences, *, word_rows: Int32s, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def average_by_rows(sentences: Sentences, *, word_rows: Int32s, vectors: Floats) -> Floats:
     """Return the mean vectors of sentences after mapping their word ids to those of the vectors."""
     return sentence_means(sentences._replace(ids=word_rows[sentences.ids]), vectors)
 
@@ -84,7 +83,7 @@ class WordQueries(LazyOutputMixin, ReadOnceMixin, TopTermsMixin, ClassNamePrefix
     """Mixin of queries that need ``words_`` and ``vectors_``."""
 
     words_: list[str]
-    vectors_: NDArray[np.float32]
+    vectors_: Floats
 
     def most_similar(
         self, positive: str | Sequence[str] = (), negative: str | Sequence[str] = (), *, n: int = 10
@@ -144,10 +143,10 @@ class WordQueries(LazyOutputMixin, ReadOnceMixin, TopTermsMixin, ClassNamePrefix
         return self._make_word_scores(*nearest_vectors(self.vectors_, *query_ids, n=n, method=method, hidden_ids=(0,)))
 
     @overload
-    def vector(self, word: str) -> NDArray[np.float32]: ...
+    def vector(self, word: str) -> Floats: ...
     @overload
-    def vector(self, word: str, *, default: D) -> NDArray[np.float32] | D: ...
-    def vector(self, word: str, *, default: D = _REQUIRED) -> NDArray[np.float32] | D:
+    def vector(self, word: str, *, default: D) -> Floats | D: ...
+    def vector(self, word: str, *, default: D = _REQUIRED) -> Floats | D:
         """Return the vector of a word.
 
         Parameters
@@ -169,7 +168,7 @@ class WordQueries(LazyOutputMixin, ReadOnceMixin, TopTermsMixin, ClassNamePrefix
         """
         return default if default is not _REQUIRED and word not in self else self[word]
 
-    def __getitem__(self, words: str | Sequence[str]) -> NDArray[np.float32]:
+    def __getitem__(self, words: str | Sequence[str]) -> Floats:
         """Return the vector of a word, shape (n_components,), or of each of a list, shape (n_words, n_components)."""
         ids = self._get_ids(words)
         return self.vectors_[ids[0] if isinstance(words, str) else ids]
@@ -211,7 +210,7 @@ class WordQueries(LazyOutputMixin, ReadOnceMixin, TopTermsMixin, ClassNamePrefix
     def _n_features_out(self) -> int:
         return int(self.vectors_.shape[1])
 
-    def _term_weights(self) -> NDArray[np.float32]:
+    def _term_weights(self) -> Floats:
         return self.vectors_.T
 
     def _get_ids(self, words: str | Sequence[str]) -> list[int]:

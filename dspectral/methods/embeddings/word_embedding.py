@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from dspectral.configuration import get_memory_limit
@@ -22,7 +21,7 @@ from dspectral.parameters import MAX_READS, RandomState, check_integer, check_re
 from dspectral.registry import register_class
 from dspectral.store.context_counts import spill_contexts
 from dspectral.store.counts import CountStore
-from dspectral.types import CheckpointPath, CSRRows, Doubles
+from dspectral.types import CheckpointPath, CSRRows, Doubles, Floats
 
 ENTRY_BYTES = 36
 """Bytes per count while two matrices are merged: 12 in each of them and in the result."""
@@ -280,7 +279,7 @@ def count_contexts(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe)
     return CountedContexts(counts, np.asarray(counts.sum(axis=0), dtype=np.float64), out_of_core=False)
 
 
-def decompose(rows: Any, svd_options: SVDOptions, n_skipped: int, power: float) -> tuple[NDArray[np.float32], Spectrum]:
+def decompose(rows: Any, svd_options: SVDOptions, n_skipped: int, power: float) -> tuple[Floats, Spectrum]:
     """Decompose scaled counts A = U S V'; return the rows of ``U S^power``, scaled to length 1, and the spectrum."""
     # The solver returns V and S^2. One more pass computes U S = A V block by block.
     possible = svd_options._replace(n_components=min(svd_options.n_components, *rows.shape))

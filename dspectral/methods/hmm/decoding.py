@@ -80,7 +80,7 @@ class ChainDecoder(RunPlanMixin, TopTermsMixin, BaseEstimator):
         """Return the log-probability and the states of the most probable path through each sentence."""
         model = self.model_
 
-        def find_paths(block: Sentences) -> tuple[Doubles, list[NDArray[np.int32]]]:
+        def find_paths(block: Sentences) -> tuple[Doubles, list[Int32s]]:
             path = viterbi(block, model)
             return path.log_joint, split_by_sentence(path.states, block)
 

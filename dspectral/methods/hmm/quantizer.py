@@ -1,10 +1,10 @@
 """Vector quantization of frames, for models of discrete tokens."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import Tags
@@ -14,7 +14,7 @@ from dspectral.engine import is_lazy, tracked_fit
 from dspectral.inputs.rows import RunPlanMixin, check_lossless
 from dspectral.parameters import RandomState, check_integer, resolve_seed
 from dspectral.registry import register_class
-from dspectral.types import CheckpointPath, Doubles, Int32s
+from dspectral.types import AnyArray, CheckpointPath, Doubles, Int32s
 
 BATCH_FRAMES = 4096
 """Frames of a mini-batch of k-means."""
@@ -23,7 +23,7 @@ N_KMEANS_STARTS = 3
 MAX_MAGNITUDE = 1e150
 """Maximum magnitude of an entry; sums of squares then stay finite."""
 
-Frames: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
+Frames: TypeAlias = Sequence[ArrayLike] | AnyArray
 """Sequences of frames, shape (n_frames_i, n_features) each, or one matrix of frames."""
 
 

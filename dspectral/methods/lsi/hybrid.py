@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -48,7 +47,7 @@ from dspectral.methods.lsi.similarities import (
 )
 from dspectral.parameters import RandomState, check_real, resolve_seed
 from dspectral.registry import register_class
-from dspectral.types import CheckedRows, CheckpointPath, FloatArray, Rows, RowsLike, is_sparse
+from dspectral.types import CheckedRows, CheckpointPath, Doubles, FloatArray, Rows, RowsLike, is_sparse
 
 N_COPIES = 4
 """Arrays of class sums in memory at once: of two tasks, merged, and of the first pass."""
@@ -63,10 +62,10 @@ class ClassGramProduct(NamedTuple):
     """
 
     n_rows: int
-    total: NDArray[np.float64]
+    total: Doubles
     energy: float
     product: FloatArray
-    sums: NDArray[np.float64]
+    sums: Doubles
 
     @classmethod
     def from_block(
@@ -108,7 +107,7 @@ class DocumentProducts:
     def __init__(self, X: CheckedRows, alpha: float = 0.0, classes: "CheckedRows | None" = None) -> None:
         self._X, self._alpha = X, alpha
         self._streams = None if classes is None else pair_with_labels(X, classes)
-        self._sums: NDArray[np.float64] | None = None
+        self._sums: Doubles | None = None
 
     def needs_float64(self) -> bool:
         """Report whether dense rows without classes are decomposed, whose means may be large."""
@@ -172,7 +171,7 @@ def hybrid_spectrum(
     return result._replace(axes=result.axes.astype(options.dtype, copy=False))
 
 
-Similarity: TypeAlias = NDArray[np.floating[Any]] | sparse.sparray | sparse.spmatrix
+Similarity: TypeAlias = FloatArray | sparse.sparray | sparse.spmatrix
 """A symmetric matrix of similarities."""
 MAX_COMPONENTS, AUTO_ALPHA = 300, 0.5
 """For ``"auto"``: the maximum number of components, and the weight of classes."""

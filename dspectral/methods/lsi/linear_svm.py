@@ -6,7 +6,6 @@ from functools import partial
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
@@ -17,7 +16,7 @@ from dspectral.linalg import sparse_products
 from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.linalg.block_sums import compute_energy, to_float_rows
 from dspectral.registry import register_class
-from dspectral.types import FloatArray, Rows, is_sparse
+from dspectral.types import Doubles, FloatArray, Int64s, Rows, is_sparse
 
 MAX_PAIRS = 10
 """Number of stored pairs of a step and its gradient change."""
@@ -31,20 +30,20 @@ _ROUNDING = 1e-14
 class Relevancy(NamedTuple):
     """Logistic weight of a document in the space of each class: ``1 / (1 + exp(-a (x'w + c + b)))``."""
 
-    axes: NDArray[np.float64]
-    offsets: NDArray[np.float64]
+    axes: Doubles
+    offsets: Doubles
     a: float
     b: float
 
-    def scores(self, rows: Rows) -> NDArray[np.float64]:
+    def scores(self, rows: Rows) -> Doubles:
         """Return ``x'w + c`` for each row and class, shape (n, L)."""
         return multiply_rows(rows, self.axes) + self.offsets
 
-    def weights_from_scores(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weights_from_scores(self, scores: Doubles) -> Doubles:
         """Return the weights for given scores, shape (n, L)."""
         return np.asarray(expit(self.a * (scores + self.b)))
 
-    def weights(self, rows: Rows) -> NDArray[np.float64]:
+    def weights(self, rows: Rows) -> Doubles:
         """Return the weight of each row in each class, between 0 and 1, shape (n, L)."""
         return self.weights_from_scores(self.scores(rows))
 
@@ -58,9 +57,9 @@ class SquaredHinge(NamedTuple):
 
     n_rows: int
     energy: float
-    loss: NDArray[np.float64]
-    axes: NDArray[np.float64]
-    offsets: NDArray[np.float64]
+    loss: Doubles
+    axes: Doubles
+    offsets: Doubles
 
     @classmethod
     def from_block(
@@ -68,8 +67,8 @@ class SquaredHinge(NamedTuple):
         rows: Rows,
         members: Rows,
         *,
-        axes: NDArray[np.float64],
-        offsets: NDArray[np.float64],
+        axes: Doubles,
+        offsets: Doubles,
         relevancy: Relevancy | None = None,
     ) -> Self:
         """Summarize one block. Shapes: `rows` (n, d), `members` (n, L), `axes` (d, L), `offsets` (L,)."""
@@ -107,12 +106,12 @@ class TopScores(NamedTuple):
     """Row numbers and scores of the ``limits`` (L,) best rows of each class, highest score first."""
 
     n_rows: int
-    limits: NDArray[np.int64]
-    rows: tuple[NDArray[np.int64], ...]
-    scores: tuple[NDArray[np.float64], ...]
+    limits: Int64s
+    rows: tuple[Int64s, ...]
+    scores: tuple[Doubles, ...]
 
     @classmethod
-    def from_block(cls, rows: Rows, *, relevancy: Relevancy, limits: NDArray[np.int64]) -> Self:
+    def from_block(cls, rows: Rows, *, relevancy: Relevancy, limits: Int64s) -> Self:
         """Summarize one block, csr_array or ndarray, shape (n, d)."""
         compute_energy(rows)  # raises on NaN or infinity
         scores = relevancy.scores(rows)
@@ -136,7 +135,7 @@ class TopScores(NamedTuple):
         return type(self)(int(starts[-1]), self.limits, tuple(rows), tuple(scores))
 
 
-def multiply_rows(rows: Rows, axes: FloatArray) -> NDArray[np.float64]:
+def multiply_rows(rows: Rows, axes: FloatArray) -> Doubles:
     """Return ``rows @ axes`` in double precision, for rows of any numeric dtype."""
     rows = to_float_rows(rows)
     if is_sparse(rows):
@@ -145,15 +144,15 @@ def multiply_rows(rows: Rows, axes: FloatArray) -> NDArray[np.float64]:
     return np.asarray(rows, dtype=np.float64) @ axes
 
 
-Spaces = list[NDArray[np.float64]]
+Spaces = list[Doubles]
 """Axes of each class's space, shape ``(k_c, d)`` each."""
 
 
 class LinearSVMs(NamedTuple):
     """One linear SVM for each class, and the number of training passes. Shapes: `axes` (d, L), `offsets` (L,)."""
 
-    axes: NDArray[np.float64]
-    offsets: NDArray[np.float64]
+    axes: Doubles
+    offsets: Doubles
     n_passes: int
 
 
@@ -245,10 +244,10 @@ class SteppedLBFGS:
     True
     """
 
-    def __init__(self, x: NDArray[np.float64], value: float, gradient: NDArray[np.float64], *, step: float) -> None:
+    def __init__(self, x: Doubles, value: float, gradient: Doubles, *, step: float) -> None:
         self.x, self.value, self.gradient = x, value, gradient
         self._scale, self._step_size = step, 1.0
-        self._pairs: deque[tuple[NDArray[np.float64], NDArray[np.float64], float]] = deque(maxlen=MAX_PAIRS)
+        self._pairs: deque[tuple[Doubles, Doubles, float]] = deque(maxlen=MAX_PAIRS)
         self._set_direction()
 
     @property
@@ -256,7 +255,7 @@ class SteppedLBFGS:
         """Largest entry of the gradient in magnitude."""
         return float(np.max(np.abs(self.gradient), initial=0.0))
 
-    def update(self, value: float, gradient: NDArray[np.float64]) -> None:
+    def update(self, value: float, gradient: Doubles) -> None:
         """Take the objective and gradient (p,) at ``trial`` and set the next trial point.
 
         If the Armijo condition holds, the point is accepted and a new L-BFGS direction computed. Otherwise the step
@@ -302,9 +301,7 @@ def _max_gradient_ratio(descents: list[SteppedLBFGS], limits: list[float]) -> fl
     return max(descent.gradient_norm / limit if limit else 0.0 for descent, limit in zip(descents, limits, strict=True))
 
 
-def _unpack_weights(
-    points: list[NDArray[np.float64]], spaces: Spaces | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _unpack_weights(points: list[Doubles], spaces: Spaces | None) -> tuple[Doubles, Doubles]:
     """Return column weights, shape (d, L), and intercepts, the last entries of the points."""
     # Weights in a space translate to columns by w'(V x) = (V'w)'x, so tasks never need the spaces.
     weights = [point[:-1] for point in points]
@@ -316,10 +313,10 @@ def _unpack_weights(
 def _evaluate(
     data: LabeledStreams,
     C: float,
-    points: list[NDArray[np.float64]],
+    points: list[Doubles],
     spaces: Spaces | None,
     relevancy: Relevancy | None,
-) -> tuple[list[float], list[NDArray[np.float64]], float]:
+) -> tuple[list[float], list[Doubles], float]:
     """Return objective and gradient of each class at its point, and the energy of the rows, from one pass."""
     axes, offsets = _unpack_weights(points, spaces)
     summarize_block = partial(SquaredHinge.from_block, axes=axes, offsets=offsets, relevancy=relevancy)

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
@@ -44,7 +44,7 @@ from dspectral.parameters import (
     resolve_seed,
 )
 from dspectral.registry import register_class
-from dspectral.types import CheckpointPath, CSRRows, Rows, RowsLike, is_sparse
+from dspectral.types import AnyArray, CheckpointPath, CSRRows, Doubles, Int64s, Rows, RowsLike, is_sparse
 
 MAX_COMPONENTS = 25
 """Maximum number of components for ``"auto"``."""
@@ -59,21 +59,21 @@ N_COPIES = 2 * MAX_PAIRS + 6
 class LocalSVMs(NamedTuple):
     """Space (k_c, d) and linear SVM of each class, ``coef`` (L, d), and the model of the weights f."""
 
-    components: list[NDArray[np.float64]]
-    coef: NDArray[np.float64]
-    intercept: NDArray[np.float64]
+    components: list[Doubles]
+    coef: Doubles
+    intercept: Doubles
     relevancy: Relevancy | None
 
-    def scores(self, rows: Rows) -> NDArray[np.float64]:
+    def scores(self, rows: Rows) -> Doubles:
         """Return ``f x'coef + intercept``, shape (n, L)."""
         # f x'V'w + c: weighting the product equals weighting the row.
         return np.asarray(multiply_rows(rows, self.coef.T) * self._weights(rows) + self.intercept)
 
-    def score_difference(self, rows: Rows) -> NDArray[np.float64]:
+    def score_difference(self, rows: Rows) -> Doubles:
         """Return the score of the second class minus that of the first, shape (n, 1)."""
         return np.diff(self.scores(rows), axis=1)
 
-    def predict_class(self, rows: Rows, *, classes: NDArray[Any]) -> NDArray[Any]:
+    def predict_class(self, rows: Rows, *, classes: AnyArray) -> AnyArray:
         """Return the class with the highest score of each row, shape (n, 1)."""
         return np.asarray(classes[np.argmax(self.scores(rows), axis=1)][:, None])
 
@@ -81,14 +81,14 @@ class LocalSVMs(NamedTuple):
         """Return an indicator of the positive scores, shape (n, L)."""
         return sparse.csr_array((self.scores(rows) > 0).astype(np.float64))
 
-    def fold_in(self, rows: Rows) -> NDArray[np.float64]:
+    def fold_in(self, rows: Rows) -> Doubles:
         """Return the concatenated coordinates in all spaces, shape (n, sum of all k_c)."""
         # Without relevancies the weight is the scalar 1.
         weights = np.broadcast_to(self._weights(rows), (rows.shape[0], len(self.components)))
         parts = [multiply_rows(rows, np.ascontiguousarray(axes.T)) for axes in self.components]
         return np.concatenate([weights[:, [j]] * part for j, part in enumerate(parts)], axis=1)
 
-    def _weights(self, rows: Rows) -> NDArray[np.float64] | float:
+    def _weights(self, rows: Rows) -> Doubles | float:
         return 1.0 if self.relevancy is None else self.relevancy.weights(rows)
 
 
@@ -273,9 +273,7 @@ class LocalLSI(TopTermsMixin, ClassifierMixin, RowTransformer, BaseEstimator):
         shift = check_real("b", recipe.b, at_least=-MAX_REAL, at_most=MAX_REAL)
         return LocalRecipe(float(recipe.a), shift, float(recipe.tol))
 
-    def _find_regions(
-        self, data: LabeledStreams, rows: list[NDArray[np.int64]], recipe: LocalRecipe
-    ) -> tuple[list[Region], int]:
+    def _find_regions(self, data: LabeledStreams, rows: list[Int64s], recipe: LocalRecipe) -> tuple[list[Region], int]:
         """Return the region of each class, and the number of passes over the rows."""
         self.relevancy_: Relevancy | None = None
         if self.method == "rds":
@@ -284,7 +282,7 @@ class LocalLSI(TopTermsMixin, ClassifierMixin, RowTransformer, BaseEstimator):
         self.relevancy_ = Relevancy(initial_svms.axes, initial_svms.offsets, recipe.a, recipe.b)
         return find_weighted_regions(data, rows, self.relevancy_, float(self.gamma)), initial_svms.n_passes + 1
 
-    def _term_weights(self) -> NDArray[np.float64]:
+    def _term_weights(self) -> Doubles:
         return self.coef_
 
     def decision_function(self, X: RowsLike) -> Any:

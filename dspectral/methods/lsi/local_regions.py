@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.configuration import get_explicit_memory_limit, get_memory_limit
@@ -19,7 +18,7 @@ from dspectral.linalg.block_sums import compute_energy, multiply_each_row
 from dspectral.linalg.leading import leading_right_vectors
 from dspectral.methods.lsi.linear_svm import Relevancy, TopScores
 from dspectral.registry import register_class
-from dspectral.types import CheckedRows, Rows, RowsLike, is_sparse
+from dspectral.types import CheckedRows, Doubles, Int64s, Rows, RowsLike, is_sparse
 
 REGION_ROWS = 1 << 20
 """Maximum number of documents that one pass gathers for several regions."""
@@ -75,10 +74,10 @@ class LocalRecipe(NamedTuple):
 class LocalSpaces(NamedTuple):
     """Right singular vectors of each class's region, in the order of the classes. Shapes: `axes` (<= k, d)."""
 
-    axes: tuple[NDArray[np.float64], ...]
+    axes: tuple[Doubles, ...]
 
     @classmethod
-    def from_block(cls, rows: Rows, weights: NDArray[np.float64], *, n_components: int, seed: int) -> Self:
+    def from_block(cls, rows: Rows, weights: Doubles, *, n_components: int, seed: int) -> Self:
         """Decompose the region of one class. Shapes: `rows` (m, d), `weights` (m, 1)."""
         compute_energy(rows)
         return cls((leading_right_vectors(multiply_each_row(rows, weights[:, 0]), n_components, seed=seed),))
@@ -91,11 +90,11 @@ class LocalSpaces(NamedTuple):
 class Region(NamedTuple):
     """Row numbers, ascending, and weights of the documents that define the space of a class, shape (m,) each."""
 
-    rows: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    rows: Int64s
+    weights: Doubles
 
 
-def list_class_members(class_rows: ClassRows, n_rows: int) -> list[NDArray[np.int64]]:
+def list_class_members(class_rows: ClassRows, n_rows: int) -> list[Int64s]:
     """Return the row numbers of each class; empty for a class with none or all of the documents."""
     indicator = class_rows.indicator.compute() if is_lazy(class_rows.indicator) else class_rows.indicator
     # The index array of a CSC column is the list of its documents.
@@ -120,9 +119,7 @@ def list_class_members(class_rows: ClassRows, n_rows: int) -> list[NDArray[np.in
     return [members if len(members) < n_rows else members[:0] for members in rows]
 
 
-def find_weighted_regions(
-    data: LabeledStreams, rows: list[NDArray[np.int64]], relevancy: Relevancy, gamma: float
-) -> list[Region]:
+def find_weighted_regions(data: LabeledStreams, rows: list[Int64s], relevancy: Relevancy, gamma: float) -> list[Region]:
     """Return the regions of LRW, ``gamma`` times as many most relevant documents as a class has, in one pass."""
     limits = np.array([min(math.ceil(gamma * len(members)), data.n_rows) for members in rows])
     select_best = partial(TopScores.from_block, relevancy=relevancy, limits=limits)
@@ -137,7 +134,7 @@ def find_weighted_regions(
 
 def decompose_regions(
     X: CheckedRows, regions: list[Region], n_components: int, *, seed: int, row_nbytes: float = 0.0
-) -> tuple[list[NDArray[np.float64]], int]:
+) -> tuple[list[Doubles], int]:
     """Return the axes (<= n_components, d) of each region, one task each, and the number of passes."""
     if not 1 <= n_components <= X.shape[1]:
         raise ValueError(f"n_components={n_components} must be from 1 to {X.shape[1]}, the number of columns of X")

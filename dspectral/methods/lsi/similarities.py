@@ -5,12 +5,11 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from dspectral.registry import register_class
-from dspectral.types import CSRRows, FloatArray, is_sparse, trim_csr
+from dspectral.types import CSRRows, Doubles, FloatArray, is_sparse, trim_csr
 
 DENSE_COLUMNS = 1024
 """Maximum number of columns for a dense factor and all eigenvalues."""
@@ -23,7 +22,7 @@ _PRECISION = 1e-9
 class DenseFactor(NamedTuple):
     """Dense lower Cholesky factor, shape (d, d)."""
 
-    lower: NDArray[np.float64]
+    lower: Doubles
 
     def times(self, Y: FloatArray) -> FloatArray:
         """Return ``L Y``."""
@@ -40,7 +39,7 @@ class PolynomialFactor(NamedTuple):
     matrix: sparse.csr_array
     center: float
     half_width: float
-    coefficients: NDArray[np.float64]
+    coefficients: Doubles
 
     def times(self, Y: FloatArray) -> FloatArray:
         """Return ``L Y``, by Clenshaw's recurrence."""

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
@@ -41,7 +41,7 @@ from dspectral.methods.multilabel.recipe import MultiLabelRecipe, PredictFor, Se
 from dspectral.parameters import RandomState, check_integer
 from dspectral.registry import register_class
 from dspectral.text.weighting import inverse_document_frequency
-from dspectral.types import CheckpointPath, FloatArray, IntArray, Rows, RowsLike, is_sparse
+from dspectral.types import AnyArray, CheckpointPath, FloatArray, IntArray, Rows, RowsLike, is_sparse
 
 N_MOMENT_PASSES = 3
 """Passes before those of EM."""
@@ -282,7 +282,7 @@ class MomentMultiLabelClassifier(RunPlanMixin, TopTermsMixin, ClassifierMixin, B
         self.classes_ = classes
         return self
 
-    def _check_data(self, X: RowsLike, y: "RowsLike | None", settings: Settings) -> tuple[LabeledStreams, NDArray[Any]]:
+    def _check_data(self, X: RowsLike, y: "RowsLike | None", settings: Settings) -> tuple[LabeledStreams, AnyArray]:
         """Return documents and labels as streams, and the names of the labels."""
         self.random_state_ = settings.seed
         X = validate_documents(self, X, reset=True)

@@ -9,7 +9,7 @@ from scipy import sparse
 from dspectral._compiled import compiled, read_only
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import compute_energy
-from dspectral.types import CSRRows, FloatArray, IntArray, Rows
+from dspectral.types import CSRRows, Doubles, FloatArray, IntArray, Rows
 
 GOLDEN_RATIO_64 = np.uint64(0x9E3779B97F4A7C15)
 """The golden ratio in 64 bits, the increment of splitmix64."""
@@ -55,7 +55,7 @@ def word_rows(rows: Rows, *, keep_counts: bool, dtype: DTypeLike | None = None) 
     return out
 
 
-def unit_rows(rows: Rows, column_weights: NDArray[np.float64], dtype: DTypeLike | None = None) -> CSRRows:
+def unit_rows(rows: Rows, column_weights: Doubles, dtype: DTypeLike | None = None) -> CSRRows:
     """Return rows of word weights, scaled to unit length.
 
     A row with fractions, such as tf-idf, keeps its values; in other rows each word that occurs gets the weight of its
@@ -75,7 +75,7 @@ def unit_rows(rows: Rows, column_weights: NDArray[np.float64], dtype: DTypeLike 
 
 def linear_features(
     rows: Rows,
-    column_weights: NDArray[np.float64],
+    column_weights: Doubles,
     own_words: IntArray,
     directions: FloatArray,
     dtype: DTypeLike,
@@ -90,7 +90,7 @@ def linear_features(
 @compiled
 def _write_unit_weights(
     values: FloatArray,
-    column_weights: NDArray[np.float64],
+    column_weights: Doubles,
     indices: IntArray,
     indptr: IntArray,
     out: FloatArray,

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
 from dspectral.linalg import sparse_products
@@ -15,7 +14,7 @@ from dspectral.methods.multilabel.passes import MAX_COEFFICIENTS, FirstPassResul
 from dspectral.methods.multilabel.prediction import MIN_SCORE, Threshold, shift_rows
 from dspectral.methods.multilabel.recipe import Settings
 from dspectral.methods.multilabel.summaries import compute_posteriors
-from dspectral.types import CSRRows, FloatArray, IntArray
+from dspectral.types import Bools, CSRRows, Doubles, FloatArray, IntArray
 
 MAX_CALIBRATED_LABELS = 10
 """Maximum number of labels with calibrated probabilities."""
@@ -42,9 +41,9 @@ class Scoring(NamedTuple):
 
     linear: ScoringWeights
     regression: EigenbasisRegression
-    odds_scales: NDArray[np.float64]
+    odds_scales: Doubles
     n_held_out: int
-    label_scales: NDArray[np.float64] | None
+    label_scales: Doubles | None
     threshold: Threshold | None = None
 
 
@@ -78,7 +77,7 @@ def select_scoring(leading: FirstPassResult, model: LabelModel, settings: Settin
     return Scoring(best, regression, scales, n, label_scales, threshold)
 
 
-def select_threshold(scores: FloatArray, truth: NDArray[np.bool_], predict_for: str) -> Threshold:
+def select_threshold(scores: FloatArray, truth: Bools, predict_for: str) -> Threshold:
     """Return the threshold of highest micro F1, or of highest subset accuracy for "subset". Shapes: both (n, L).
 
     >>> select_threshold(np.array([[3.0, 1.0], [0.5, 2.0]]), np.array([[True, False], [False, True]]), "f1")
@@ -90,7 +89,7 @@ def select_threshold(scores: FloatArray, truth: NDArray[np.bool_], predict_for: 
     return Threshold(values[best][1], ROW_WEIGHTS[best])
 
 
-def sweep_micro_f1(scores: FloatArray, truth: NDArray[np.bool_]) -> tuple[float, float]:
+def sweep_micro_f1(scores: FloatArray, truth: Bools) -> tuple[float, float]:
     """Return the highest micro F1 of a threshold, and the threshold."""
     flat, n_true = scores.ravel(), int(truth.sum())
     n = min(flat.size, MAX_PREDICTED * n_true + 2)
@@ -103,7 +102,7 @@ def sweep_micro_f1(scores: FloatArray, truth: NDArray[np.bool_]) -> tuple[float,
     return float(f1[best]), float(ordered[best : best + 2].mean())
 
 
-def sweep_subset_accuracy(scores: FloatArray, truth: NDArray[np.bool_]) -> tuple[float, float]:
+def sweep_subset_accuracy(scores: FloatArray, truth: Bools) -> tuple[float, float]:
     """Return the highest share of documents with exactly the true labels above a threshold, and the threshold."""
     # A document is right for thresholds from its best wrong label up to its worst true one.
     low, high = (np.where(truth == side, fill, scores) for side, fill in ((True, -np.inf), (False, np.inf)))
@@ -120,8 +119,8 @@ def _candidate_gains(
     held_out: "LeaveOneOutScores",
     candidates: Sequence[ScoringWeights],
     ridges: Mapping[float, FloatArray],
-    has_positives: NDArray[np.bool_],
-) -> tuple[FloatArray, dict[float, NDArray[np.float64]]]:
+    has_positives: Bools,
+) -> tuple[FloatArray, dict[float, Doubles]]:
     """Return the gain of each candidate on each document, and the common label scale for each penalty."""
     truth, dtype, n = held_out.truth, held_out.truth.dtype, len(held_out.truth)
     # Cross-fitting: the scales of each half are fitted on the other. Halves by hash keep duplicates together.
@@ -158,7 +157,7 @@ def _state_scores(
     return np.asarray(np.log(np.maximum(scores, dtype.type(MIN_SCORE))))
 
 
-def probability_scales(scores: FloatArray, truth: FloatArray) -> NDArray[np.float64]:
+def probability_scales(scores: FloatArray, truth: FloatArray) -> Doubles:
     """Return the shift and scale (L, 2) from scores (n, L) to log-odds, by logistic regression.
 
     >>> probability_scales(np.array([[1.0], [2.0], [3.0], [4.0]]), np.array([[0.0], [1.0], [0.0], [1.0]])).round(1)
@@ -173,9 +172,7 @@ def probability_scales(scores: FloatArray, truth: FloatArray) -> NDArray[np.floa
     return np.column_stack([scales[:, 0] - scale * mean, scale])
 
 
-def platt_scales(
-    odds: FloatArray, truth: FloatArray, has_positives: NDArray[np.bool_], default_scales: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def platt_scales(odds: FloatArray, truth: FloatArray, has_positives: Bools, default_scales: Doubles) -> Doubles:
     """Return the Platt shift and scale (L, 2) of the log-odds of each label; the common ones without positives."""
     scales = np.repeat(default_scales, odds.shape[1], axis=0)
     label_scales = np.repeat(default_scales, int(has_positives.sum()), axis=0)
@@ -185,7 +182,7 @@ def platt_scales(
 
 
 @compiled
-def add_scales(odds: FloatArray, truth: FloatArray, scales: NDArray[np.float64]) -> None:
+def add_scales(odds: FloatArray, truth: FloatArray, scales: Doubles) -> None:
     """Fit ``shift + scale * odds`` to each label (column) by logistic regression, shrunk to the given scales.
 
     Shapes: `odds, truth` (n, L), `scales` (L, 2): start, overwritten by the fit; the penalty is the squared distance.
@@ -289,7 +286,7 @@ class LeaveOneOutScores(NamedTuple):
         return np.asarray((scores - share * target) / (1 - share))
 
 
-def select_near_best(gains: FloatArray) -> NDArray[np.bool_]:
+def select_near_best(gains: FloatArray) -> Bools:
     """Return a mask of candidates (rows of gains) whose mean gain is within one standard error of the best."""
     loss = gains[int(np.argmax(gains.mean(axis=1)))] - gains
     error = loss.std(axis=1) / np.sqrt(gains.shape[1])
@@ -297,7 +294,7 @@ def select_near_best(gains: FloatArray) -> NDArray[np.bool_]:
 
 
 @compiled
-def add_gains(scores: FloatArray, indices: IntArray, indptr: IntArray, gains: NDArray[np.float64]) -> None:
+def add_gains(scores: FloatArray, indices: IntArray, indptr: IntArray, gains: Doubles) -> None:
     """Add the AUC and the precision at 1 of each document to its gain.
 
     Shapes: `scores` (n, L), `indices, indptr`: true labels as CSR, `gains` (n,).

@@ -4,10 +4,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from dspectral.methods.multilabel.summaries import RegressionSums
-from dspectral.types import FloatArray
+from dspectral.types import Doubles, FloatArray
 
 MAX_EXACT_FEATURES, N_STEPS = 512, 4
 """Number of features above which a fifth of the eigenvectors is computed, and steps of conjugate gradients then."""
@@ -37,7 +36,7 @@ class LabelModel(NamedTuple):
     """
 
     log_words: FloatArray
-    weights: NDArray[np.float64]
+    weights: Doubles
     words: Simplex
     labels: Simplex
     regression: RegressionSums
@@ -62,7 +61,7 @@ def clip_to_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
     return Simplex(clipped, n_negative, below / (above + below) if n_negative else 0.0)
 
 
-def smooth_logarithms(columns: FloatArray, background: NDArray[np.float64], share: float) -> FloatArray:
+def smooth_logarithms(columns: FloatArray, background: Doubles, share: float) -> FloatArray:
     """Return logarithms of distributions (d, k) mixed with a background (d,), floored at 1e-12."""
     # Without the floor a single word of probability 0 would exclude a state.
     corpus = background / max(background.sum(), 1e-300)
@@ -97,11 +96,11 @@ class EigenbasisRegression(NamedTuple):
     values: FloatArray
     eigenvectors: FloatArray
     gram: FloatArray
-    mean: NDArray[np.float64]
+    mean: Doubles
     products: FloatArray
     labels: FloatArray
     rest_values: FloatArray
-    rates: NDArray[np.float64]
+    rates: Doubles
     n_rows: float
 
     @classmethod
@@ -129,7 +128,7 @@ class EigenbasisRegression(NamedTuple):
         return cls(np.maximum(values, 0), turn, centered, mean, products, inside, rest_values, rates, n)
 
     @property
-    def log_odds(self) -> NDArray[np.float64]:
+    def log_odds(self) -> Doubles:
         """Prior log-odds of the labels, with half a pseudo-document on either side (L,)."""
         n_positive = self.rates * self.n_rows
         return np.log(n_positive + 0.5) - np.log(self.n_rows - n_positive + 0.5)
@@ -164,7 +163,7 @@ class EigenbasisRegression(NamedTuple):
             P = R + size / np.maximum(before, tiny) * P
         return np.asarray(W)
 
-    def coefficients(self, linear: ScoringWeights, scales: NDArray[np.float64]) -> FloatArray:
+    def coefficients(self, linear: ScoringWeights, scales: Doubles) -> FloatArray:
         """Return coefficients (L, q + 1) of the features, intercept last, from shift and scale (L, 2) of log-odds."""
         # One Newton step of penalized logistic regression from the prior log-odds: there all documents have the weight
         # v = p (1 - p), so the Hessian v F'F + penalty has the same eigenvectors for all labels. Rare labels, of small

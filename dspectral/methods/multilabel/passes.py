@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.spectrum import (
@@ -50,7 +49,7 @@ from dspectral.methods.multilabel.summaries import (
     draw_label_mixing,
 )
 from dspectral.text.weighting import inverse_document_frequency
-from dspectral.types import FloatArray, IntArray
+from dspectral.types import Doubles, FloatArray, Int64s, IntArray
 
 SAMPLE = (4096, 1 << 20)
 """Maximum number of held-out documents, and of entries of their words and labels (16 MiB)."""
@@ -81,9 +80,9 @@ class FirstPassResult(NamedTuple):
     """
 
     whitening: Whitening
-    document_frequency: NDArray[np.int64]
-    label_totals: NDArray[np.int64]
-    column_weights: NDArray[np.float64]
+    document_frequency: Int64s
+    label_totals: Int64s
+    column_weights: Doubles
     directions: FloatArray
     own_words: IntArray
     certificate: Certificate
@@ -97,7 +96,7 @@ class SecondPassResult(NamedTuple):
     whitening: Whitening
     tensor: OrthogonalCP
     words: Simplex
-    weights: NDArray[np.float64]
+    weights: Doubles
 
 
 def first_pass(data: LabeledStreams, settings: Settings) -> FirstPassResult:
@@ -166,7 +165,7 @@ def get_max_own_words(n_labels: int) -> int:
 
 
 def _select_features(
-    moments: FirstMoments, weights: NDArray[np.float64], data: LabeledStreams, settings: Settings
+    moments: FirstMoments, weights: Doubles, data: LabeledStreams, settings: Settings
 ) -> tuple[IntArray, FloatArray]:
     """Return the words that are features of the linear model (m,), and its directions (d, r)."""
     occurring, max_words = np.flatnonzero(moments.document_frequency), get_max_own_words(data.n_labels)
@@ -184,7 +183,7 @@ def _select_features(
 
 def _whitening_axes(
     moments: FirstMoments, options: SVDOptions, settings: Settings
-) -> tuple[FloatArray, NDArray[np.float64], Certificate]:
+) -> tuple[FloatArray, Doubles, Certificate]:
     """Return eigenvectors (rows) and unnormalized eigenvalues of the second moment, and an error bound."""
     # The unbiased moment is A'A - D, with the diagonal D = diag(sum of the rows) of words paired with themselves. A
     # Gram matrix gives it exactly, and a Frequent Directions sketch V diag(s) V' is corrected within its span,
@@ -222,7 +221,7 @@ def _draw_normals(n_words: int, options: SVDOptions) -> FloatArray:
     return np.random.default_rng(options.seed).standard_normal(size, dtype=np.float32).astype(options.dtype, copy=False)
 
 
-def nystrom_eigenpairs(product: FloatArray, Omega: FloatArray, k: int) -> tuple[FloatArray, NDArray[np.float64]]:
+def nystrom_eigenpairs(product: FloatArray, Omega: FloatArray, k: int) -> tuple[FloatArray, Doubles]:
     """Return leading eigenvectors (rows) and eigenvalues of C from its product ``C Omega``, exact for rank below l.
 
     The values are the positive eigenvalues of ``C Omega (Omega'C Omega)^+ Omega'C``. Tropp, Yurtsever, Udell and Cevher
@@ -345,7 +344,7 @@ def _sum_states(
     settings: Settings,
     name: str,
     log_words: FloatArray,
-    weights: NDArray[np.float64],
+    weights: Doubles,
     **parameters: Any,
 ) -> StateStatistics:
     """Run a pass of sums weighted by the states."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 
@@ -12,7 +11,7 @@ from dspectral.linalg import sparse_products
 from dspectral.methods.multilabel.documents import linear_features, word_rows
 from dspectral.methods.multilabel.summaries import compute_posteriors
 from dspectral.registry import register_class
-from dspectral.types import CSRRows, FloatArray, IntArray, Rows
+from dspectral.types import Bools, CSRRows, Doubles, FloatArray, Int32s, Int64s, IntArray, Rows
 
 SCORE_BYTES = 64 << 20
 """Maximum bytes of scores in memory while the best labels are selected."""
@@ -27,7 +26,7 @@ class Threshold(NamedTuple):
     level: float
     row_weight: float
 
-    def is_above(self, scores: FloatArray) -> NDArray[np.bool_]:
+    def is_above(self, scores: FloatArray) -> Bools:
         """Return which labels are predicted, shape (n, L)."""
         return np.asarray(shift_rows(scores, self.row_weight) > self.level)
 
@@ -49,8 +48,8 @@ class LabelTopic(NamedTuple):
     """
 
     weight: float
-    words: NDArray[np.int64]
-    labels: NDArray[np.int64]
+    words: Int64s
+    labels: Int64s
 
 
 class LabelScorer(NamedTuple):
@@ -61,15 +60,15 @@ class LabelScorer(NamedTuple):
     """
 
     log_words: FloatArray
-    log_weights: NDArray[np.float64]
+    log_weights: Doubles
     labels: FloatArray
-    column_weights: NDArray[np.float64]
+    column_weights: Doubles
     own_words: IntArray
     directions: FloatArray
     linear: FloatArray | None
     state_share: float
     counts: bool
-    scales: NDArray[np.float64] | None
+    scales: Doubles | None
 
     def states(self, rows: Rows) -> FloatArray:
         """Return the probabilities of the states given the words of each row (equation 14), shape (n, k)."""
@@ -131,7 +130,7 @@ class LabelScorer(NamedTuple):
         return (rows[start : start + step] for start in range(0, max(1, rows.shape[0]), step))
 
 
-def _select_largest(shares: FloatArray, n: int) -> tuple[NDArray[np.int32], FloatArray]:
+def _select_largest(shares: FloatArray, n: int) -> tuple[Int32s, FloatArray]:
     """Return columns, ascending, and values of the n largest entries of each row."""
     # A partition costs L operations for each row; CSR needs sorted columns.
     order = np.argpartition(-shares, n - 1, axis=1)[:, :n] if n < shares.shape[1] else None

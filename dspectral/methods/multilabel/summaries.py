@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.decomposition.frequent_directions import FrequentDirections
@@ -23,7 +22,7 @@ from dspectral.methods.multilabel.documents import (
     unit_rows,
     word_rows,
 )
-from dspectral.types import CSRRows, FloatArray, IntArray, Rows
+from dspectral.types import CSRRows, Doubles, FloatArray, Int64s, IntArray, Rows
 
 WordSketch: TypeAlias = FrequentDirections | Moments | GramProduct
 PANEL_ROWS = 1024
@@ -41,9 +40,9 @@ class FirstMoments(NamedTuple):
 
     sketch: WordSketch
     pairs: float
-    document_frequency: NDArray[np.int64]
-    unit_total: NDArray[np.float64]
-    label_totals: NDArray[np.int64]
+    document_frequency: Int64s
+    unit_total: Doubles
+    label_totals: Int64s
     label_range: FloatArray
     sample: DocumentSample
 
@@ -109,8 +108,8 @@ class SecondMoments(NamedTuple):
     positions in one document.
     """
 
-    second: NDArray[np.float64]
-    third: NDArray[np.float64]
+    second: Doubles
+    third: Doubles
     pairs: float
     triples: float
     gram_directions: FloatArray
@@ -133,7 +132,7 @@ class SecondMoments(NamedTuple):
         use_counts: bool,
         exclude_self_pairs: bool,
         directions: FloatArray,
-        column_weights: NDArray[np.float64],
+        column_weights: Doubles,
     ) -> Self:
         """Summarize one block: ``n k^3 / 3`` operations, and ``k^3`` for each word if ``exclude_self_pairs``."""
         words = word_rows(rows, keep_counts=use_counts)
@@ -180,7 +179,7 @@ def draw_label_mixing(n_labels: int, rank: int, seed: int) -> FloatArray:
     return np.random.default_rng(seed).standard_normal((n_labels, rank), dtype=np.float32)
 
 
-def _contract_third_moment(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:
+def _contract_third_moment(left: FloatArray, right: FloatArray) -> Doubles:
     """Return ``sum_i left_i (right_i right_i')`` for the pairs ``j <= l``, shape (k, k (k + 1) / 2)."""
     # For each j one matrix product of left with the columns right_j right_l, l >= j: n k^3 operations in k products,
     # with PANEL_ROWS (k + 1) numbers in memory. If both are the same, symmetry saves two thirds. Single precision sums
@@ -212,7 +211,7 @@ class RegressionSums(NamedTuple):
     the labels.
     """
 
-    gram: NDArray[np.float64]
+    gram: Doubles
     labels: FloatArray
 
     @classmethod
@@ -246,7 +245,7 @@ class StateStatistics(NamedTuple):
     """
 
     n_rows: int
-    weights: NDArray[np.float64]
+    weights: Doubles
     log_likelihood: float
     labels: FloatArray
     words: FloatArray
@@ -260,7 +259,7 @@ class StateStatistics(NamedTuple):
         *,
         directions: FloatArray,
         own_words: IntArray,
-        log_weights: NDArray[np.float64],
+        log_weights: Doubles,
         **_settings: object,
     ) -> MemoryEstimate:
         """Return the memory estimate: products of features with features and labels, twice while computing."""
@@ -275,10 +274,10 @@ class StateStatistics(NamedTuple):
         labels: Rows,
         *,
         log_words: FloatArray,
-        log_weights: NDArray[np.float64],
+        log_weights: Doubles,
         directions: FloatArray,
         own_words: IntArray,
-        column_weights: NDArray[np.float64],
+        column_weights: Doubles,
         use_counts: bool,
         log_labels: FloatArray | None = None,
         squares: FloatArray | None = None,
@@ -328,7 +327,7 @@ class StateStatistics(NamedTuple):
         return add_fields(self, *others)
 
 
-def compute_posteriors(scores: FloatArray) -> tuple[NDArray[np.float64], float]:
+def compute_posteriors(scores: FloatArray) -> tuple[Doubles, float]:
     """Return state posteriors from joint log-probabilities of shape (n, k), and the log-likelihood."""
     scores = np.asarray(scores, dtype=np.float64)
     # Subtract the row maximum to avoid overflow and underflow.

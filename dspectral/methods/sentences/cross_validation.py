@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
 from dspectral.methods.sentences.features import CHARACTER_RANGE
 from dspectral.registry import register_class
 from dspectral.text.weighting import select_columns
-from dspectral.types import CSRRows, FloatArray, IntArray
+from dspectral.types import AnyArray, CSRRows, Doubles, FloatArray, IntArray
 
 PLUS_WEIGHTS = ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.1, 0.25))
 """Candidate weights of the first words and of the intent scores in SENT+."""
@@ -39,7 +38,7 @@ class Choice(NamedTuple):
     characters: tuple[int, int] = CHARACTER_RANGE
 
 
-def fit_svm(features: CSRRows, y: NDArray[Any], C: float, settings: dict[str, Any], tol: float = 0.01) -> LinearSVC:
+def fit_svm(features: CSRRows, y: AnyArray, C: float, settings: dict[str, Any], tol: float = 0.01) -> LinearSVC:
     """Fit the Crammer-Singer SVM with a given seed and class weights."""
     columns = _find_used_columns(features)
     svm = _fit_compact(select_columns(features, columns), y, C, settings, tol)
@@ -51,15 +50,15 @@ def fit_svm(features: CSRRows, y: NDArray[Any], C: float, settings: dict[str, An
 
 
 def score_held_out(
-    features: CSRRows, y: NDArray[Any], C: float, settings: dict[str, Any], fold: tuple[IntArray, IntArray]
-) -> NDArray[np.float64]:
+    features: CSRRows, y: AnyArray, C: float, settings: dict[str, Any], fold: tuple[IntArray, IntArray]
+) -> Doubles:
     """Return the scores of a fold's test rows by a model of its training rows. Shapes: returns (n_test, n_classes)."""
     return score_classes(*_fit_fold(features, y, C, settings, fold), np.unique(y))
 
 
 def _fit_fold(
     features: CSRRows,
-    y: NDArray[Any],
+    y: AnyArray,
     C: float,
     settings: dict[str, Any],
     fold: tuple[IntArray, IntArray],
@@ -71,9 +70,7 @@ def _fit_fold(
     return _fit_compact(features[train], y[train], C, settings, tol), features[test]
 
 
-def _fit_compact(
-    features: CSRRows, y: NDArray[Any], C: float, settings: dict[str, Any], tol: float = 0.01
-) -> LinearSVC:
+def _fit_compact(features: CSRRows, y: AnyArray, C: float, settings: dict[str, Any], tol: float = 0.01) -> LinearSVC:
     weights = settings["class_weight"]
     if isinstance(weights, dict):  # a fold may lack a class
         settings = settings | {"class_weight": {label: weights[label] for label in weights if label in y}}
@@ -87,7 +84,7 @@ def _find_used_columns(rows: CSRRows) -> IntArray:
 
 
 def accuracy(
-    blocks: list[CSRRows], y: NDArray[Any], settings: dict[str, Any], choice: Choice, fold: tuple[IntArray, IntArray]
+    blocks: list[CSRRows], y: AnyArray, settings: dict[str, Any], choice: Choice, fold: tuple[IntArray, IntArray]
 ) -> float:
     """Return the accuracy on a fold's test rows of a model of its training rows."""
     # A loose tolerance is enough to compare choices.
@@ -97,7 +94,7 @@ def accuracy(
 
 def select_choice(
     blocks: list[CSRRows],
-    y: NDArray[Any],
+    y: AnyArray,
     choices: list[Choice],
     settings: dict[str, Any],
     *,
@@ -123,9 +120,7 @@ def weigh_blocks(blocks: list[CSRRows], choice: Choice) -> CSRRows:
     return sparse.csr_array(sparse.hstack(weighted, format="csr"))
 
 
-def make_folds(
-    y: NDArray[Any], n_folds: int, seed: int, max_held_out: int = 3000
-) -> Iterator[tuple[IntArray, IntArray]]:
+def make_folds(y: AnyArray, n_folds: int, seed: int, max_held_out: int = 3000) -> Iterator[tuple[IntArray, IntArray]]:
     """Yield train and test rows of stratified folds; one fold of ``max_held_out`` rows if there are many rows."""
     order = np.random.default_rng(seed).permutation(len(y))
     # Sort by label and deal in turn, so that each fold gets its share of every label.
@@ -138,18 +133,18 @@ def make_folds(
         yield np.setdiff1d(np.arange(len(y)), test), np.sort(test)
 
 
-def hold_out(y: NDArray[Any], seed: int) -> tuple[IntArray, IntArray]:
+def hold_out(y: AnyArray, seed: int) -> tuple[IntArray, IntArray]:
     """Return train and test rows: a third of the rows each, drawn at random, at most 4,000 and 3,000."""
     train, test = next(make_folds(y, 3, seed))
     return np.sort(np.random.default_rng(seed).permutation(train)[: min(4000, len(y) // 3)]), test
 
 
-def can_learn(y: NDArray[Any], train: IntArray, test: IntArray) -> bool:
+def can_learn(y: AnyArray, train: IntArray, test: IntArray) -> bool:
     """Return whether a fold has at least two intents to train on and one row to test."""
     return len(test) > 0 and len(np.unique(y[train])) > 1
 
 
-def score_classes(model: LinearSVC, features: CSRRows, classes: NDArray[Any]) -> NDArray[np.float64]:
+def score_classes(model: LinearSVC, features: CSRRows, classes: AnyArray) -> Doubles:
     """Return scores with a column per class, including classes that the model was not trained on."""
     decision = model.decision_function(features)
     # scikit-learn returns one score for two classes. A class without training rows gets the lowest score of all.

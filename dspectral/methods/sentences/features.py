@@ -21,14 +21,14 @@ from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.token_rules import has_unspaced_script
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 from dspectral.text.weighting import Weighting
-from dspectral.types import CSRRows, Documents
+from dspectral.types import CSRRows, Documents, Floats
 
 HalfKind: TypeAlias = Literal["sent", "sketch", "idf", "idf+sent"]
 HALF_KINDS: tuple[HalfKind, ...] = ("sent", "sketch", "idf", "idf+sent")
 """Directions weighted by IDF, unweighted directions, IDF weights alone, and the first and third together."""
 
 
-def compute_half(present: CSRRows, projection: NDArray[np.float32], kind: HalfKind) -> CSRRows:
+def compute_half(present: CSRRows, projection: Floats, kind: HalfKind) -> CSRRows:
     """Return the second half of the representation, of one kind: rows of unit length, or zeros.
 
     Shapes: `present` (n_sentences, n_words), `projection` (n_words, n_components); returns (n_sentences,
@@ -82,7 +82,7 @@ class SentenceFeatures(RunPlanMixin, SparseOutput, TransformerMixin, BaseEstimat
         return HashingSettings(self.n_features, (1, 1), lowercase=True, alternate_sign=False, tokenizer=tokenizer)
 
     @abstractmethod
-    def embed(self, X: TextColumn) -> NDArray[np.float32]:
+    def embed(self, X: TextColumn) -> Floats:
         """Return the vectors of sentences, shape (n_sentences, n_components)."""
 
     def second_half(self, X: TextColumn, kind: str = "sent") -> CSRRows:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -36,7 +36,7 @@ from dspectral.registry import register_class
 from dspectral.text.token_rules import has_unspaced_script
 from dspectral.text.tokenizers import TokenizerLike
 from dspectral.text.weighting import DocumentFrequencies, Weighting, inverse_document_frequency
-from dspectral.types import CheckpointPath, CSRRows, Documents
+from dspectral.types import AnyArray, CheckpointPath, CSRRows, Documents, Doubles
 
 WEIGHT_HALVING = 40
 """Mean number of sentences per intent at which the default weight of the representation is one half."""
@@ -227,7 +227,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         self.svm_ = fit_svm(features, labels, self.choice_.C, self._settings, **tol)
         return self
 
-    def predict(self, X: TextColumn) -> NDArray[Any]:
+    def predict(self, X: TextColumn) -> AnyArray:
         """Return the intent of each sentence.
 
         Parameters
@@ -243,7 +243,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         features = self._make_features(X)
         return np.asarray(self.svm_.predict(features))
 
-    def decision_function(self, X: TextColumn) -> NDArray[np.float64]:
+    def decision_function(self, X: TextColumn) -> Doubles:
         """Return the SVM's scores.
 
         Parameters
@@ -259,7 +259,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         features = self._make_features(X)
         return np.asarray(self.svm_.decision_function(features))
 
-    def predict_proba(self, X: TextColumn) -> NDArray[np.float64]:
+    def predict_proba(self, X: TextColumn) -> Doubles:
         """Return a softmax of four times the SVM's scores.
 
         These probabilities are not calibrated; scikit-learn's ``CalibratedClassifierCV`` calibrates them.
@@ -356,7 +356,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
             return [counts, sparse.csr_array((counts.shape[0], 0))]
         return [counts, self.representation_.second_half(texts, self.half_)]
 
-    def _select(self, texts: Documents, y: NDArray[Any]) -> tuple[Choice, float, list[CSRRows]]:
+    def _select(self, texts: Documents, y: AnyArray) -> tuple[Choice, float, list[CSRRows]]:
         """Return the selected settings, their accuracy, NaN for the only candidate, and the features."""
         choices = self._list_choices(len(y))
         self.character_weighting_ = None
@@ -379,13 +379,13 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
                     self.character_weighting_ = weighting
         return *best, blocks
 
-    def _choose(self, blocks: list[CSRRows], y: NDArray[Any], choices: list[Choice]) -> tuple[Choice, float]:
+    def _choose(self, blocks: list[CSRRows], y: AnyArray, choices: list[Choice]) -> tuple[Choice, float]:
         if len(choices) == 1:
             return choices[0], float("nan")
         splits = make_folds(y, N_FOLDS, self.random_state_)
         return select_choice(blocks, y, choices, self._settings, splits=splits)
 
-    def _cross_fit_scores(self, counts: CSRRows, y: NDArray[Any]) -> CSRRows:
+    def _cross_fit_scores(self, counts: CSRRows, y: AnyArray) -> CSRRows:
         """Return the supervised model's scores of the training sentences, each by a model not trained on it."""
         # In-sample scores are better than those of new sentences and would get too much weight.
         scores = np.zeros((counts.shape[0], len(self.classes_)))  # equal scores where a fold cannot be fitted
@@ -410,13 +410,13 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         return tags
 
 
-def check_labels(y: ArrayLike, n_texts: int) -> NDArray[Any]:
+def check_labels(y: ArrayLike, n_texts: int) -> AnyArray:
     """Return labels as an array after checking them. Shapes: `y` (n_texts,); returns (n_texts,).
 
     >>> check_labels(["music", "travel"], 2).tolist()
     ['music', 'travel']
     """
-    labels: NDArray[Any] = as_label_array(y)
+    labels: AnyArray = as_label_array(y)
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}, but must have one label per sentence: ({n_texts},)")
     if len(labels) != n_texts:

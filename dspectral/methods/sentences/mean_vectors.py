@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral.inputs.texts import TextColumn, as_documents, clone_with_shared
 from dspectral.linalg import sparse_products
@@ -12,7 +11,7 @@ from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.sentences.features import SentenceFeatures
 from dspectral.registry import register_class
 from dspectral.text.term_index import TermIndex, encode_documents
-from dspectral.types import Documents, FloatArray
+from dspectral.types import Documents, FloatArray, Floats
 
 
 @register_class({"vectors": "* *"})
@@ -98,7 +97,7 @@ class WordVectorRepresentation(SentenceFeatures):
         self.n_components_ = vectors.shape[1]
         return self
 
-    def embed(self, X: TextColumn) -> NDArray[np.float32]:
+    def embed(self, X: TextColumn) -> Floats:
         """Return the mean vectors of sentences, scaled to unit length.
 
         Parameters
@@ -119,7 +118,7 @@ class WordVectorRepresentation(SentenceFeatures):
     def _embedding_size(self) -> int:
         return int(self._make_table()[1].shape[1])
 
-    def _make_table(self) -> tuple[Documents, NDArray[np.float32]]:
+    def _make_table(self) -> tuple[Documents, Floats]:
         # Words are packed in each call, since parameters may change between calls and no fit is required.
         words = as_documents(self.words)
         vectors = np.asarray(self.vectors, dtype=np.float32)

@@ -5,7 +5,6 @@ from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,7 +23,7 @@ from dspectral.store.from_text.text_files import TextFiles
 from dspectral.text.hashing import hash_documents
 from dspectral.text.tokenizers import TokenizerLike
 from dspectral.text.weighting import DocumentFrequencies, Weighting
-from dspectral.types import CheckpointPath, CSRRows, IntArray, Rows, RowsLike
+from dspectral.types import CheckpointPath, CSRRows, Floats, Int64s, IntArray, Rows, RowsLike
 
 SOLVER: Solver = "auto"
 """Solver of the decomposition, as for :class:`~dspectral.TruncatedSVD`."""
@@ -235,10 +234,10 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     def _recipe(self) -> SentenceRecipe:
         return resolve_recipe(self.recipe, SentenceRecipe)
 
-    def _term_weights(self) -> NDArray[np.float32]:
+    def _term_weights(self) -> Floats:
         return self.projection_.T
 
-    def _term_columns(self) -> tuple[NDArray[np.int64], int]:
+    def _term_columns(self) -> tuple[Int64s, int]:
         return self.words_, self.n_features
 
     def _term_names(self) -> None:
@@ -272,7 +271,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
                 "build it with hashing=word_hashing of this representation"
             )
 
-    def _decompose(self, counts: RowsLike, words: NDArray[np.int64], frequency: IntArray) -> Spectrum:
+    def _decompose(self, counts: RowsLike, words: Int64s, frequency: IntArray) -> Spectrum:
         """Compute the leading singular vectors of the weighted sentence matrix without storing it."""
         # Pad with empty columns to at least n_components, so that missing directions become zeros.
         n_components = int(self.n_components)
@@ -294,7 +293,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         return spectrum(weighted, options)
 
 
-def _embed_block(rows: Rows, *, weighting: Weighting, projection: NDArray[np.float32]) -> NDArray[np.float32]:
+def _embed_block(rows: Rows, *, weighting: Weighting, projection: Floats) -> Floats:
     """Return the vectors of a block of sentences. Shapes: `rows` (n, d); returns (n, n_components)."""
     return normalize_rows(sparse_products.times(weighting.apply(sparse.csr_array(rows)), projection))
 
@@ -305,7 +304,7 @@ def _weigh(rows: Rows, *, weighting: Weighting, n_columns: int) -> CSRRows:
     return sparse.csr_array((weighted.data, weighted.indices, weighted.indptr), shape=(rows.shape[0], n_columns))
 
 
-def _document_frequency(counts: Any) -> tuple[NDArray[np.int64], int, int]:
+def _document_frequency(counts: Any) -> tuple[Int64s, int, int]:
     """Return the document frequency of each column, the number of rows, and the number of passes needed."""
     # A store computed the document frequencies when it was built.
     stored = getattr(counts, "document_frequency", None)

@@ -2,10 +2,9 @@
 
 from collections.abc import Hashable
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral._compiled import read_only
@@ -34,7 +33,7 @@ from dspectral.parameters import (
     resolve_seed,
 )
 from dspectral.registry import register_class
-from dspectral.types import CheckpointPath, Doubles, Int32s, Int64s, LabeledSentences, Sentences, check_ids
+from dspectral.types import AnyArray, CheckpointPath, Doubles, Int32s, Int64s, LabeledSentences, Sentences, check_ids
 
 MAX_REFINEMENTS = 512
 """Maximum number of refinements of a label."""
@@ -221,7 +220,7 @@ class RefinementHMM(ChainDecoder):
         return resolve_recipe(self.recipe, RefinementRecipe)
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> AnyArray:
         """Array of the labels, shape (n_labels,): the columns of :meth:`predict_proba`."""
         check_is_fitted(self)
         kinds = {type(label) for label in self.labels_}
