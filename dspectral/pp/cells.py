@@ -1,5 +1,6 @@
 """Cells in AnnData, files or arrays: where their rows are, the steps recorded for them, and sums of columns."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from os import PathLike
@@ -85,10 +86,14 @@ class Scaling(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Steps from stored counts to rows; None where a step is left out."""
+    """Steps from stored counts to rows; None where a step is left out.
+
+    Totals are of all columns; later steps apply to the selected columns only.
+    """
 
     target_sum: float | None = None
     total_genes: NDArray[np.bool_] | None = None
+    columns: Int64s | None = None
     log_base: float | None = None
     scaling: Scaling | None = None
 
@@ -101,30 +106,46 @@ class Steps(NamedTuple):
         return cls(
             None if not total else float(total["target_sum"]),
             None if genes is None else np.asarray(genes),
-            float(record["log1p"]["base"]) if "log1p" in record else None,
-            None if scaling is None else Scaling(**scaling),
+            log_base=float(record["log1p"]["base"]) if "log1p" in record else None,
+            scaling=None if scaling is None else Scaling(**scaling),
         )
 
+    def select(self, columns: Int64s) -> "Steps":
+        """Return the steps to some of the columns."""
+        scaling = self.scaling
+        if scaling is not None:
+            scaling = scaling._replace(mean=scaling.mean[columns], std=scaling.std[columns])
+        return self._replace(columns=columns, scaling=scaling)
+
+    def is_selection(self) -> bool:
+        """Report whether no step changes values."""
+        return all(step is None for step in self._replace(columns=None))
+
     def apply(self, rows: Rows) -> Rows:
-        """Return the rows after all steps; integers become float32, as in scanpy. Shapes: rows (n, d)."""
-        if not np.issubdtype(rows.dtype, np.floating):
+        """Return the rows after all steps, shape (n, n_columns); integers become float32, as in scanpy."""
+        if not (self.is_selection() or np.issubdtype(rows.dtype, np.floating)):
             rows = rows.astype(np.float32)
         if self.target_sum is not None:
             totals = sum_cells(rows, self.total_genes)[:, 0]
             factors = np.divide(self.target_sum, totals, out=np.ones(len(totals)), where=totals != 0)
             rows = multiply_each_row(rows, factors)
+        if self.columns is not None:
+            rows = rows[:, self.columns]
         if self.log_base is not None:
             rows = map_entries(rows, partial(log_entries, base=self.log_base))
         return rows if self.scaling is None else self.scaling.apply(rows)
 
     def map_rows(self, rows: Any) -> Any:
         """Return the rows after all steps, lazily for lazy rows."""
-        if all(step is None for step in self):
+        if self.is_selection() and self.columns is None:
             return rows
         kind = engine.as_dask_rows(rows)._meta if engine.is_lazy(rows) else rows  # noqa: SLF001  of its blocks
-        dtype = kind.dtype if np.issubdtype(kind.dtype, np.floating) else np.float32
-        options = {"n_columns": rows.shape[1], "dtype": dtype, "sparse_output": is_sparse(kind), "name": "steps"}
-        return engine.map_rows(rows, self.apply, **options)
+        dtype = kind.dtype if self.is_selection() or np.issubdtype(kind.dtype, np.floating) else np.float32
+        n_columns = rows.shape[1] if self.columns is None else len(self.columns)
+        sparse_output = is_sparse(kind)
+        return engine.map_rows(
+            rows, self.apply, n_columns=n_columns, dtype=dtype, sparse_output=sparse_output, name="steps"
+        )
 
 
 def map_entries(rows: Rows, function: Callable[[NDArray[Any], Any], NDArray[Any]]) -> Rows:
@@ -166,12 +187,18 @@ class ColumnSums(NamedTuple):
         """Summarize a block whose rows have some numbers (n, 1) and ``batches[numbers]``."""
         batch = np.zeros(len(numbers), np.int64) if batches is None else batches[numbers[:, 0]]
         rows = rows if transform is None else transform(rows, batch)
-        values = rows.astype(np.float64)
-        ones = np.ones(len(batch))
-        members = sparse.csr_array((ones, (batch, np.arange(len(batch)))), shape=(n_batches, len(batch)))
-        sums = [members @ part for part in (values, map_entries(values, lambda entries, _: entries**2))]
-        total, squares = (part.toarray() if is_sparse(part) else np.asarray(part) for part in sums)
-        return cls(np.bincount(batch, minlength=n_batches), total, squares)
+        n_columns, sums = rows.shape[1], list[Any]()
+        if is_sparse(rows):
+            values, place = rows.data.astype(np.float64), rows.indices.astype(np.int64)
+            if n_batches > 1:
+                place += n_columns * np.repeat(batch, np.diff(rows.indptr))
+            shape = n_batches, n_columns
+            sums = [np.bincount(place, part, math.prod(shape)).reshape(shape) for part in (values, values**2)]
+        else:
+            dense, shape = np.asarray(rows, dtype=np.float64), (n_batches, len(batch))
+            members = sparse.csr_array((np.ones(len(batch)), (batch, np.arange(len(batch)))), shape=shape)
+            sums = [np.asarray(members @ part) for part in (dense, dense**2)]
+        return cls(np.bincount(batch, minlength=n_batches), *sums)
 
     def merge(self, *others: Self) -> Self:
         """Return the sums of all rows."""

@@ -1,6 +1,5 @@
 """Drop-in replacement for ``scanpy.pp.pca``: principal components of AnnData in memory or on disk."""
 
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
@@ -187,9 +186,10 @@ def pca(  # noqa: PLR0913
         mask_var = HIGHLY_VARIABLE if has_default else None
     mask = select_variables(target, mask_var)
     n_vars = _check_shape(target, rows.shape, layer, obsm)
-    rows = _apply_steps(None if obsm else target, layer, rows, bool(scale), max_value, bool(zero_center))
+    steps = read_steps(None if obsm else target, layer)
     if mask is not None:
-        rows = _select_columns(rows, mask)
+        steps = steps.select(_select_columns(rows, mask))
+    rows = _apply_steps(steps, rows, bool(scale), max_value, bool(zero_center))
     max_comps = min(rows.shape)
     k = min(N_COMPS, max_comps - 1) if n_comps is None else check_integer("n_comps", n_comps)
     if not 1 <= k <= max_comps:
@@ -274,28 +274,21 @@ def _warn_ignored_solver(svd_solver: str, X: Any, *, centered: bool) -> None:
         )
 
 
-def _apply_steps(
-    target: Any, layer: str | None, rows: Any, scale: bool, max_value: float | None, zero_center: bool
-) -> Any:
-    """Return the rows after the recorded steps, and scaled if `scale`, lazily for lazy rows."""
-    steps = read_steps(target, layer)
+def _apply_steps(steps: Steps, rows: Any, scale: bool, max_value: float | None, zero_center: bool) -> Any:
+    """Return the rows after the steps, and scaled if `scale`, lazily for lazy rows."""
     if scale:
-        rows = steps._replace(scaling=None).map_rows(rows)
-        steps = Steps(scaling=fit_scaling(rows, zero_center=zero_center, max_value=max_value))
+        scaled = steps._replace(scaling=None).map_rows(rows)
+        steps = steps._replace(scaling=fit_scaling(scaled, zero_center=zero_center, max_value=max_value))
     if steps.scaling is not None and steps.scaling.zero_center and not zero_center:
         raise ValueError("zero_center=False must be True for cells that scale has centered")
     return steps.map_rows(rows)
 
 
-def _select_columns(rows: Any, mask: NDArray[np.bool_]) -> Any:
-    """Return the columns of a mask, lazily for lazy rows."""
+def _select_columns(rows: Any, mask: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return the numbers of the columns of a mask; raise ValueError unless it fits the rows."""
     columns = np.flatnonzero(mask)
     if len(mask) != rows.shape[1] or not len(columns):
         raise ValueError(
             f"mask_var selects {len(columns)} of {len(mask)} variables, but must select one or more of {rows.shape[1]}"
         )
-    kind = engine.as_dask_rows(rows)._meta if engine.is_lazy(rows) else rows  # noqa: SLF001  the kind of its blocks
-    select = itemgetter((slice(None), columns))
-    return engine.map_rows(
-        rows, select, n_columns=len(columns), dtype=kind.dtype, sparse_output=is_sparse(kind), name="select"
-    )
+    return columns

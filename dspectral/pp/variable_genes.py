@@ -103,11 +103,13 @@ def highly_variable_genes(
         dropped = [] if batch_key is not None else ["highly_variable_nbatches"]
     else:
         steps = read_steps(target, layer, before="scale")
-        base = steps.log_base
-        if base is None:
+        base = None
+        if flavor == "seurat" and steps.log_base is None:
             stored = read_element(target, "uns/log1p") if isinstance(target, Location) else target.uns.get("log1p")
-            base = (stored or {}).get("base")
-        transform = partial(_undo_logarithm, steps=steps, base=base or 0.0, undo=flavor == "seurat")
+            base = (stored or {}).get("base") or 0.0
+        elif flavor == "seurat":
+            steps = steps._replace(log_base=None)
+        transform = partial(_undo_logarithm, steps=steps, base=base)
         sums = sum_columns(rows, n_batches, batches=batches, transform=transform)
         limits = (min_mean, max_mean, min_disp, max_disp)
         result = _select_dispersions(pd, sums, flavor, n_bins, n_top, limits, by_batch=batch_key is not None)
@@ -125,11 +127,11 @@ def highly_variable_genes(
     return None
 
 
-def _undo_logarithm(rows: Rows, _batch: Int64s, *, steps: Steps, base: float, undo: bool) -> Rows:
-    """Return rows after some steps, and without their logarithm to a base if `undo`."""
+def _undo_logarithm(rows: Rows, _batch: Int64s, *, steps: Steps, base: float | None) -> Rows:
+    """Return rows after some steps, without their logarithm to a base (0: the natural one) if it is not None."""
     rows = steps.apply(rows)
     factor = np.log(base) if base else 1.0
-    return map_entries(rows, lambda values, _: np.expm1(values * factor)) if undo else rows
+    return rows if base is None else map_entries(rows, lambda values, _: np.expm1(values * factor))
 
 
 def _clip(rows: Rows, batch: Int64s, *, limits: Doubles) -> Rows:
