@@ -5,15 +5,18 @@ import json
 
 import pytest
 
+from tests import forked
 from tests.schedulers import forked_workers
 from tests.workflows.programs import report_of, values_of, words
 from workflows.benchmarks import hashing, multilabel_scale, scaling
+from workflows.benchmarks._races import racing
 from workflows.benchmarks.multilabel_scale import Shape
 from workflows.benchmarks.scaling import WORKS
 
 LINES = ["the cat sat on the mat", "Über den Fluss", "", "a dog & a cat", "cat cat cat"]
 SIZE = 320
 COMMANDS = {
+    "cells": "--cells 300 --genes 60 --filled 0.3 --variable-genes 20 --components 3 --limit 100",
     "certificates": "--size 300 --documents 200 --n-components 3 --tol 0.05",
     "classifiers": "--train {folder}/labels.tsv --n-components 2",
     "cuts": "--blocks 2 --packages 3 --labelled 5 --n-components 10",
@@ -29,6 +32,7 @@ COMMANDS = {
     "scaling": f"--work build_store --kinds processes --counts 1 --repetitions 1 --size {SIZE}",
 }
 ROWS = {
+    "cells": {"dspectral, file": "passes"},
     "certificates": {"tol 0.05": "certified"},
     "classifiers": {"words, SVD": "accuracy", "scikit-learn: words": "accuracy", "n-grams": "accuracy"},
     "cuts": {"default": "accuracy", "one pass": "accuracy"},
@@ -46,6 +50,7 @@ ROWS = {
 @pytest.fixture(autouse=True)
 def brief(monkeypatch):
     monkeypatch.setattr(hashing, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(racing, "subprocess", forked)
     monkeypatch.setitem(multilabel_scale.SHAPES, "small", Shape(800, 300, 40, 20.0, 3.0))
 
 

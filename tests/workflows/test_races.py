@@ -19,6 +19,9 @@ GOOD = {
     "auc": (0.6, 1.0),
     "precision_at_1": (0.1, 1.0),
     "values_off": (0.0, 1e-4),
+    "genes_differing": (0.0, 0.0),
+    "readings_of_file": (0.01, 50.0),
+    "passes": (3.0, 3.0),
 }
 """From what to what each score may be on the toy data."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..._form.resident import peak_bytes, reset_peak
-from . import matrices, words
+from . import chain, matrices, words
 from .racing import Race
 
 RACES: dict[str, Race] = {
@@ -28,6 +28,7 @@ RACES: dict[str, Race] = {
     "cells": matrices.CELLS,
     "cells-filled": matrices.CELLS_FILLED,
     "cells-wide": matrices.CELLS_WIDE,
+    "cells-chain": chain.CHAIN,
 }
 
 

@@ -64,8 +64,8 @@ class Lane:
         return np.array([run[metric] for run in self.runs if metric in run])
 
     def middle(self, metric: str) -> float:
-        """Return the median of a metric."""
-        return float(np.median(self.of(metric)))
+        """Return the median of a metric, NaN where no run has it."""
+        return float(np.median(self.of(metric))) if len(self.of(metric)) else float("nan")
 
 
 @dataclass(frozen=True)
