@@ -22,23 +22,27 @@ from dspectral.decomposition.spectrum import (
 from dspectral.engine.around.checkpoints import digest
 from dspectral.engine.around.context import current_context, fit_context
 from dspectral.engine.graph import merge_summaries
+from dspectral.io.line_files import open_atomic
 from dspectral.parameters import check_integer
 from dspectral.paths import resolve_url
+from dspectral.preprocessing.weighting import TfidfWeighting
 from dspectral.store.columns import (
     Columns,
     check_columns,
     columns_from_hashing,
     columns_from_names,
+    count_document_frequencies,
     get_fitted_columns,
     set_fitted_columns,
 )
 from dspectral.store.counts import hashing_from_record
 from dspectral.summary_files import DAMAGE_ERRORS, decode_summary, encode_summary
+from dspectral.text.weighting import DocumentFrequencies
 from dspectral.types import RowsLike
 
 FORMAT = 1
 KIND = "summary of a site"
-ESTIMATORS = {kind.__name__: kind for kind in (PCA, SketchedPCA, TruncatedSVD)}
+ESTIMATORS = {kind.__name__: kind for kind in (PCA, SketchedPCA, TfidfWeighting, TruncatedSVD)}
 OWN = "own"
 
 
@@ -59,9 +63,10 @@ def write_summary(
         Rows of the site.
     path : str or path-like
         Local path or URL of the file.
-    estimator : PCA, SketchedPCA or TruncatedSVD
-        Model with the parameters of all sites, not fitted. Its solver must take one pass and make a sum: ``"auto"``,
-        ``"gram"``, ``"frequent_directions"``, ``"median_frequent_directions"`` or ``"nystrom"``.
+    estimator : PCA, SketchedPCA, TruncatedSVD or TfidfWeighting
+        Model with the parameters of all sites, not fitted. A solver must take one pass and make a sum: ``"auto"``,
+        ``"gram"``, ``"frequent_directions"``, ``"median_frequent_directions"`` or ``"nystrom"``. A weighting sums
+        document frequencies.
     start : {"own"}, str or path-like, optional
         For ``"nystrom"``, the common basis: by default drawn by ``random_state``; ``"own"`` from rows of this site; or
         the summary of another site, whose basis is used.
@@ -77,8 +82,9 @@ def write_summary(
 
     Notes
     -----
-    One pass. The file has the sums, the names of the columns and the parameters, but no rows, texts or row numbers. It
-    is not anonymous: the sum of few rows, or the difference of two sums, shows rows.
+    One pass. A local file is replaced when the new one is complete. It has the sums, the names of the columns and the
+    parameters, but no rows, texts or row numbers. It is not anonymous: the sum of few rows, or the difference of two
+    sums, shows rows.
 
     Examples
     --------
@@ -96,45 +102,41 @@ def write_summary(
         places: dict[str, Any] = {"start": start, "storage_options": storage_options}
         context.planner(write_summary, X, path, estimator, at_least=at_least, **places)
     if type(estimator) not in ESTIMATORS.values():
-        raise TypeError(f"estimator={estimator!r:.80} must be a PCA, SketchedPCA or TruncatedSVD")
+        raise TypeError(f"estimator={estimator!r:.80} must be a PCA, SketchedPCA, TruncatedSVD or TfidfWeighting")
     model = clone(estimator)
-    rows, options = model._prepare(X, one_pass=True)  # noqa: SLF001  the estimators are of this package
-    check_size(options, rows.shape[1])
+    is_weighting = isinstance(model, TfidfWeighting)
+    options: Any = None
+    if is_weighting:
+        rows: Any = model._validate_counts(X, reset=True)  # noqa: SLF001  the estimators are of this package
+    else:
+        rows, options = model._prepare(X, one_pass=True)  # noqa: SLF001
     sizes = engine.as_dask_rows(rows).chunks[0] if engine.is_lazy(rows) else (rows.shape[0],)
     if min(sizes) < check_integer("at_least", at_least, at_least=1):
         raise ValueError(f"block {sizes.index(min(sizes))} has {min(sizes)} rows, but must have at_least={at_least}")
+    if start is not None and (is_weighting or options.solver != "nystrom"):
+        raise ValueError(f"start={start!r} must be None but for solver='nystrom'")
+    parameters: dict[str, Any] = model.get_params(deep=False)
     settings = {
         "estimator": type(model).__name__,
-        "solver": options.solver,
-        "center": options.center,
         "n_columns": rows.shape[1],
-        "dtype": np.dtype(options.dtype).name,
         "weighting": getattr(model, "weighting_", None),
         "has_names": get_fitted_columns(model) is not None,
     }
     with fit_context("write_summary"):
-        if options.solver == "nystrom":
-            basis = _get_basis(rows, options, start, storage_options)
-            settings |= {"sketch_size": basis.shape[1], "random_state": options.seed}
-            summarize_block: Any = nystrom_summarizer(basis, options.seed)
-        elif options.solver in ("gram", "frequent_directions", "median_frequent_directions") and start is None:
-            settings |= {} if options.solver == "gram" else {"sketch_size": options.n_sketch_rows}
-            summarize_block = block_summarizer(options, options.solver)
+        if is_weighting:
+            settings |= parameters
+            summary: Any = engine.summarize(rows, summarize_block=count_document_frequencies, name="count")
         else:
-            needs = f"solver={options.solver!r} must be 'gram', 'frequent_directions' or 'nystrom', of one pass"
-            raise ValueError(needs if start is None else f"start={start!r} must be None but for solver='nystrom'")
-        summary = engine.summarize(rows, summarize_block=summarize_block, name="sketch")
-    if options.solver == "nystrom":
-        summary = summary._replace(basis=basis)
+            parameters["random_state"] = options.seed
+            summary, more = _sum_rows(rows, options, start, storage_options)
+            settings |= more
     columns, record = get_fitted_columns(model), None
     if columns is not None:
         names = None if columns.names is None else columns.names.tolist()
         record = [columns.kind, names, columns.hashing and columns.hashing.record()]
-    parameters = {**model.get_params(deep=False), "random_state": options.seed}
     facts: dict[str, Any] = {"format": FORMAT, "settings": settings, "parameters": parameters, "columns": record}
-    url, pairs = resolve_url(path, storage_options)
     content = encode_summary(KIND, summary, facts)
-    with fsspec.open(url, "wb", **dict(pairs)) as file:
+    with open_atomic(path, "wb", **(storage_options or {})) as file:
         file.write(content)
 
 
@@ -153,7 +155,7 @@ def combine(paths: Any, n_components: float | None = None, *, storage_options: d
 
     Returns
     -------
-    PCA, SketchedPCA or TruncatedSVD
+    PCA, SketchedPCA, TruncatedSVD or TfidfWeighting
         Fitted model, whose certificate covers the rows of all sites. ``partial_fit`` can add rows to it.
 
     Raises
@@ -186,16 +188,19 @@ def combine(paths: Any, n_components: float | None = None, *, storage_options: d
         if content_hash == previous:
             raise ValueError(f"{path} and {previous_path} are the same summary: pass it once")
     if n_components is not None:
-        model.n_components = n_components
+        model.set_params(n_components=n_components)
     summaries, fan_in = [summary for _, _, summary, _ in sites], get_fan_in()
     with fit_context("combine"):
         while len(summaries) > 1:
             groups = [summaries[i : i + fan_in] for i in range(0, len(summaries), fan_in)]
             summaries = [merge_summaries(*group) if len(group) > 1 else group[0] for group in groups]
+        (summary,) = summaries
         model.n_features_in_ = facts["settings"]["n_columns"]
+        if isinstance(model, TfidfWeighting):
+            model._set(summary, n_passes=0)  # noqa: SLF001
+            return model
         model.random_state_ = facts["parameters"]["random_state"]
         options = model._make_options(np.dtype(facts["settings"]["dtype"]), one_pass=True)  # noqa: SLF001
-        (summary,) = summaries
         if options.n_components is None:
             options = options._replace(n_components=min(summary.n_rows, model.n_features_in_))
         check_size(options._replace(sketch_size=facts["settings"].get("sketch_size")), model.n_features_in_)
@@ -206,6 +211,26 @@ def combine(paths: Any, n_components: float | None = None, *, storage_options: d
 def sort_sites(sites: list[Any]) -> list[Any]:
     """Return sites of :func:`_read_site` in the order in which they are merged."""
     return sorted(sites, key=lambda site: (-site[2].n_rows, site[0]))
+
+
+def _sum_rows(
+    rows: Any, options: Any, start: Any, storage_options: dict[str, Any] | None
+) -> tuple[Any, dict[str, Any]]:
+    """Return the summary of a solver, and the settings that must be equal at all sites."""
+    check_size(options, rows.shape[1])
+    settings = {"solver": options.solver, "center": options.center, "dtype": np.dtype(options.dtype).name}
+    basis = None
+    if options.solver == "nystrom":
+        basis = _get_basis(rows, options, start, storage_options)
+        settings |= {"sketch_size": basis.shape[1], "random_state": options.seed}
+        summarize_block: Any = nystrom_summarizer(basis, options.seed)
+    elif options.solver in ("gram", "frequent_directions", "median_frequent_directions"):
+        settings |= {} if options.solver == "gram" else {"sketch_size": options.n_sketch_rows}
+        summarize_block = block_summarizer(options, options.solver)
+    else:
+        raise ValueError(f"solver={options.solver!r} must be 'gram', 'frequent_directions' or 'nystrom', of one pass")
+    summary: Any = engine.summarize(rows, summarize_block=summarize_block, name="sketch")
+    return summary if basis is None else summary._replace(basis=basis), settings
 
 
 def _get_basis(rows: Any, options: Any, start: Any, storage_options: dict[str, Any] | None) -> Any:
@@ -225,14 +250,15 @@ def _get_basis(rows: Any, options: Any, start: Any, storage_options: dict[str, A
 def _read_site(path: Any, storage_options: dict[str, Any] | None) -> tuple[str, Any, Any, dict[str, Any]]:
     """Return the content hash, path, summary and facts of a file."""
     url, pairs = resolve_url(path, storage_options)
-    with fsspec.open(url, "rb", **dict(pairs)) as file:
+    with fsspec.open(url, "rb", compression="infer", **dict(pairs)) as file:
         content = file.read()
     try:
         summary, facts = decode_summary(KIND, content)
         version, n_columns = facts["format"], facts["settings"]["n_columns"]
         ESTIMATORS[facts["settings"]["estimator"]](**facts["parameters"])
-        if len(summary.total) != n_columns:
-            raise ValueError(f"it has sums of {len(summary.total)} columns, but names {n_columns}")
+        total = summary.document_frequency if isinstance(summary, DocumentFrequencies) else summary.total
+        if len(total) != n_columns:
+            raise ValueError(f"it has sums of {len(total)} columns, but names {n_columns}")
     except DAMAGE_ERRORS as error:
         raise ValueError(
             f"{path} is damaged or no file of write_summary ({type(error).__name__}: {error!s:.80})"

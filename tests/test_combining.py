@@ -11,6 +11,7 @@ from dspectral import (
     NgramHashing,
     SketchedPCA,
     Texts,
+    TfidfWeighting,
     TruncatedSVD,
     VocabularySettings,
     build_store,
@@ -109,6 +110,28 @@ def test_combine_takes_fewer_components_and_sites_with_other_seeds(tmp_path, sit
     assert combine(paths[:2]).n_samples_seen_ == 320
     with pytest.raises(ValueError, match="random_state"):
         combine(paths)
+
+
+def test_combined_weighting_makes_the_model_of_all_weighted_rows(tmp_path):
+    stores = [count_texts(texts, tmp_path / texts[0]) for texts in (TEXTS[:12], TEXTS[12:40], TEXTS[40:])]
+    whole = count_texts(TEXTS, tmp_path / "whole")
+    weighting = combine(write_sites(tmp_path, TfidfWeighting(tf="log"), stores))
+    expected = TfidfWeighting(tf="log").fit(whole)
+    assert weighting.weighting.digest == expected.weighting.digest
+    assert weighting.n_documents_ == 60
+    weighted = [store.weighted(weighting) for store in stores]
+    model = combine(write_sites(tmp_path, TruncatedSVD(3, solver="gram"), weighted))
+    rows = expected.transform(whole)
+    assert np.allclose(model.singular_values_, TruncatedSVD(3, solver="gram").fit(rows).singular_values_)
+    assert model.transform(rows).shape == (60, 3)  # its weighting is that of the model
+    with pytest.raises(ValueError, match="weighted already"):
+        write_summary(weighted[0], tmp_path / "d.summary", TfidfWeighting())
+    sites = write_sites(tmp_path, weighting, stores[:1])
+    with pytest.raises(ValueError, match="n_components"):
+        combine(sites, n_components=2)
+    write_summary(stores[1], tmp_path / "b.summary", TfidfWeighting(tf="sqrt"))
+    with pytest.raises(ValueError, match=r"a\.summary has tf=log.*sqrt"):
+        combine([*sites, tmp_path / "b.summary"])
 
 
 def edit(path, **changes):

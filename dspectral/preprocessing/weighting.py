@@ -195,7 +195,8 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
             )
 
     def _validate_counts(self, X: RowsLike, *, reset: bool) -> Any:
-        """Validate counts; raise an error for texts and for weighted rows."""
+        """Validate parameters and counts; raise an error for texts and for weighted rows."""
+        self._check_parameters()
         if isinstance(X, list | tuple) and len(X) and isinstance(X[0], str | bytes):
             raise TypeError("X has texts, but must have counts: put NgramHashing() before TfidfWeighting()")
         if get_weighting(X):
@@ -203,23 +204,27 @@ class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, Transform
         return validate_rows(self, X, reset=reset)
 
     def _learn_frequencies(self, X: RowsLike, *, reset: bool) -> Self:
-        self._check_parameters()
         rows = self._validate_counts(X, reset=reset)
-        if self.idf is not None:
-            # A store has its frequencies: no pass.
-            if isinstance(X, CountMatrix):
-                frequencies, n_passes = DocumentFrequencies(X.n_rows, X.document_frequency), 0
-            else:
-                expect_passes(1)
-                frequencies = summarize(rows, summarize_block=count_document_frequencies, name="count")
-                n_passes = 1
-            if not reset:
-                frequencies = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(frequencies)
-            self.idf_ = inverse_document_frequency(
-                frequencies.document_frequency, frequencies.n_rows, smooth=self.idf == "smooth", unseen=self.unseen
-            )
-            self.n_documents_, self.document_frequency_ = frequencies
-        self.n_passes_ = 0 if self.idf is None else n_passes
+        if self.idf is None:
+            self.n_passes_ = 0
+            return self
+        # A store has its frequencies: no pass.
+        n_passes = 0 if isinstance(X, CountMatrix) else 1
+        if isinstance(X, CountMatrix):
+            frequencies = DocumentFrequencies(X.n_rows, X.document_frequency)
+        else:
+            expect_passes(1)
+            frequencies = summarize(rows, summarize_block=count_document_frequencies, name="count")
+        if not reset:
+            frequencies = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(frequencies)
+        return self._set(frequencies, n_passes)
+
+    def _set(self, frequencies: DocumentFrequencies, n_passes: int) -> Self:
+        self.n_documents_, self.document_frequency_ = frequencies
+        self.idf_ = inverse_document_frequency(
+            self.document_frequency_, self.n_documents_, smooth=self.idf == "smooth", unseen=self.unseen
+        )
+        self.n_passes_ = n_passes
         return self
 
     def __sklearn_tags__(self) -> Any:

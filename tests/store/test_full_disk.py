@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspectral import SketchedPCA, build_corpus, save, write_counts, write_word2vec
+from dspectral import SketchedPCA, build_corpus, save, write_counts, write_summary, write_word2vec
 from dspectral.datasets import low_rank_counts
 from tests.store.contents import contents
 
@@ -34,6 +34,7 @@ WRITERS = {
     "build_corpus": lambda at: build_corpus(str(at.parents[1] / "words.txt"), str(at)),
     "save": lambda at: save(SketchedPCA(4).fit(np.random.default_rng(0).standard_normal((60, 50))), str(at)),
     "write_word2vec": lambda at: write_word2vec(at, list(map(str, range(90))), np.ones((90, 20))),
+    "write_summary": lambda at: write_summary(np.ones((60, 50)), at, SketchedPCA(4)),
 }
 
 
@@ -50,3 +51,12 @@ def test_a_file_for_which_there_is_no_room_is_named(name, tmp_path):
     WRITERS[name](at)
     WRITERS[name](sound)
     assert contents(at.parent) == contents(sound.parent)
+
+
+@pytest.mark.parametrize("name", ["write_word2vec", "write_summary"])
+def test_full_disk_leaves_the_earlier_file(name, tmp_path):
+    at = tmp_path / "written"
+    at.write_bytes(b"earlier")
+    with short_files(), pytest.raises(OSError, match=str(at)):
+        WRITERS[name](at)
+    assert [(path, path.read_bytes()) for path in tmp_path.iterdir()] == [(at, b"earlier")]
