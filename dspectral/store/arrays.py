@@ -97,7 +97,7 @@ def _decode_array(location: Location, path: str) -> NDArray[Any]:
     for i, chunk in enumerate(_read_chunks(location, path, first, n_chunks, len(shape))):
         if chunk is None:
             raise FileNotFoundError(f"chunk {i}")
-        _decode_chunk(chunk, values[i * rows : (i + 1) * rows])
+        decode_chunk(chunk, values[i * rows : (i + 1) * rows])
     return values[: shape[0]]
 
 
@@ -112,7 +112,13 @@ def _read_chunks(
         yield from location.read_files(*(f"{path}/c/{i}" + "/0" * (n_dimensions - 1) for i in numbers))
 
 
-def _decode_chunk(chunk: NDArray[np.uint8], values: NDArray[Any]) -> None:
+def encode_chunk(values: NDArray[Any]) -> bytes:
+    """Return compressed values with a CRC-32C checksum, as Zarr writes a chunk."""
+    packed: bytes = Blosc("lz4", 5, Blosc.SHUFFLE).encode(values)
+    return packed + google_crc32c.extend(0, packed).to_bytes(4, "little")
+
+
+def decode_chunk(chunk: NDArray[np.uint8], values: NDArray[Any]) -> None:
     """Verify the checksum of a chunk and decompress it into ``values``."""
     packed, checksum = chunk[:-4], int.from_bytes(chunk[-4:].tobytes(), "little")
     if (computed := google_crc32c.extend(0, packed)) != checksum:

@@ -1,5 +1,6 @@
 """Counts in a corpus's store: the bits of one sum, whatever the blocks and parts, within the memory that is said."""
 
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,12 +12,7 @@ from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
 from dspectral.cooccurrence.scaling import bound_entries
 from dspectral.engine import Blocks
 from dspectral.store import context_counts
-from dspectral.store.context_counts import (
-    read_spill_chunk,
-    read_spill_index,
-    spill_contexts,
-    write_spill_file,
-)
+from dspectral.store.context_counts import spill_contexts
 from dspectral.store.location import Location, StoreError
 from dspectral.types import Sentences
 
@@ -61,22 +57,16 @@ def test_any_blocks_and_parts_give_the_bits_of_one_sum(n_blocks, most, how, tmp_
 
 @pytest.mark.parametrize("most", [30, 100, 250])
 def test_a_part_is_summed_within_the_memory_that_is_said(most, tmp_path, monkeypatch):
-    held, groups, read, add = [0], [], context_counts._read_block_group, context_counts.sum_packed_rows
+    groups, add = [], context_counts.sum_packed_rows
 
-    def read_options(draft, first, places):
-        groups.append(len(places))
-        pieces, starts = read(draft, first, places)
-        held[0] = pieces.nbytes
-        assert len(places) == 1 or pieces.nbytes <= 8 * most
-        return pieces, starts
-
-    def adding(before, *arguments):
-        total = add(before, *arguments)
-        sums = sum(part.nbytes for one in (before, total) for part in one[:2])
-        assert sums + held[0] <= 36 * most
+    def adding(before, packed_rows, starts, row):
+        total = add(before, packed_rows, starts, row)
+        groups.append(len(starts))
+        assert len(starts) == 1 or packed_rows.nbytes <= 8 * most
+        if packed_rows.nbytes <= 8 * most:
+            assert sum(part.nbytes for sums in (before, total) for part in sums[:2]) + packed_rows.nbytes <= 36 * most
         return total
 
-    monkeypatch.setattr(context_counts, "_read_block_group", read_options)
     monkeypatch.setattr(context_counts, "sum_packed_rows", adding)
     spilled(tmp_path, len(TEXT), most)
     assert 1 < max(groups) < len(TEXT)
@@ -88,50 +78,22 @@ def test_a_run_goes_on_after_scratch_was_partly_removed(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return write(where, name, rows)
 
-    def counting(where, path, pieces):
-        counted.append(Path(path).name)
-        return write_spill_file(where, path, pieces)
-
-    write, write_spill_file, counted = context_counts.write_block, context_counts.write_spill_file, []
+    write, count, counted = context_counts.write_block, context_counts.count_contexts, []
     with monkeypatch.context() as patched:
         patched.setattr(context_counts, "write_block", fail)
         with pytest.raises(KeyboardInterrupt):
             spilled(tmp_path, 7, 300)
     (scratch,) = tmp_path.glob("contexts/*/scratch/0000")
-    files = sorted(scratch.iterdir())
-    assert [file.name for file in files] == [f"{i:06d}.counts" for i in range(7)]
-    files[3].unlink()
-    files[5].write_bytes(files[5].read_bytes()[:20])  # shorter than its index
-    monkeypatch.setattr(context_counts, "write_spill_file", counting)
-    store = spilled(tmp_path, 7, 300)
-    assert sorted(counted) == [files[3].name, files[5].name]
-    whole = spilled(tmp_path / "whole", 7, 300)
+    spills = sorted(path for path in scratch.iterdir() if path.is_dir())
+    assert [path.name for path in spills] == [f"{i:06d}" for i in range(7)]
+    shutil.rmtree(spills[3])
+    (spills[5] / "zarr.json").unlink()  # the completion marker
+    monkeypatch.setattr(context_counts, "count_contexts", lambda *args: counted.append(1) or count(*args))
+    content = (spills[0] / "counts").read_bytes()
+    (spills[0] / "counts").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(StoreError, match=r"000000.*checksum"):
+        spilled(tmp_path, 7, 300)
+    assert len(counted) == 2
+    (spills[0] / "counts").write_bytes(content)
+    store, whole = spilled(tmp_path, 7, 300), spilled(tmp_path / "whole", 7, 300)
     assert [block.digest for block in store.blocks] == [block.digest for block in whole.blocks]
-
-
-PIECES = [np.arange(8 * n, dtype=np.uint8) for n in (3, 0, 30, 1)]
-PATH = "scratch/0000/000007.counts"
-
-
-def read(where, index, i):
-    out = np.empty(8 * index[i, 1], np.uint8)
-    read_spill_chunk(where, PATH, int(index[i, 0]), int(index[i + 1, 0]), int(index[i, 2]), out)
-    return out
-
-
-def test_a_changed_byte_is_found(tmp_path):
-    where = Location(str(tmp_path))
-    index = write_spill_file(where, PATH, PIECES)
-    file = Path(tmp_path, PATH)
-    content = bytearray(file.read_bytes())
-    content[index[2, 0] + 1] ^= 1
-    file.write_bytes(content)
-    np.testing.assert_array_equal(read(where, index, 0), PIECES[0])
-    with pytest.raises(StoreError, match=r"000007\.counts"):
-        read(where, index, 2)
-    content[16] ^= 1
-    file.write_bytes(content)
-    assert read_spill_index(where, PATH, len(PIECES)) is None
-    file.write_bytes(content[: index[-1, 0] - 1])
-    with pytest.raises(StoreError, match=r"000007\.counts"):
-        read(where, index, 3)
