@@ -2,8 +2,6 @@ from .anndata import write_anndata as write_anndata
 from .anndata import write_embedding as write_embedding
 from .labeled_documents import LabeledText as LabeledText
 from .labeled_documents import read_labeled_records as read_labeled_records
-from .labeled_documents import read_newsgroups as read_newsgroups
-from .labeled_documents import read_reuters as read_reuters
 from .labeled_text import build_labeled_store as build_labeled_store
 from .labeled_text import write_labeled_text as write_labeled_text
 from .line_files import TaggedSentences as TaggedSentences

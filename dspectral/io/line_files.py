@@ -36,9 +36,6 @@ def open_atomic(path: str | PathLike[str], mode: str, **options: Any) -> Iterato
             Path(temporary).unlink(missing_ok=True)
 
 
-_DIGITS = re.compile("[0-9]+")
-
-
 class TaggedSentences(NamedTuple):
     """Sentences of words with tags.
 
@@ -134,17 +131,7 @@ _UD_COLUMNS = 10
 
 def _is_numbered(rows: list[list[str]]) -> bool:
     """Return whether column 1 of a sentence numbers its tokens, with ranges (``1-2``) and empty tokens (``2.1``)."""
-    # `last` is the number of the previous token. A range starts at the next number, an empty token follows `last`.
-    last = next((int(row[0]) for row in rows if _DIGITS.fullmatch(row[0])), 1) - 1
-    stop = last
-    for row in rows:
-        first, separator, rest = re.match(r"(\d*)([-.]?)(.*)", row[0], re.DOTALL).groups()  # type: ignore[union-attr]
-        if not _DIGITS.fullmatch(first) or (separator and not _DIGITS.fullmatch(rest)) or (rest and not separator):
-            return False
-        if int(first) != last + (separator != ".") or (separator == "-" and int(rest) < int(first)):
-            return False
-        last, stop = last + (not separator), int(rest) if separator == "-" else stop
-    return stop <= last
+    return all(re.fullmatch(r"[0-9]+([-.][0-9]+)?", row[0]) for row in rows)
 
 
 def write_brown_paths(

@@ -40,7 +40,7 @@ def read_word2vec(
     path : str or path-like
         Local path or any fsspec URL, also .gz or .bz2.
     binary : bool, optional
-        Whether the format is binary; by default detected from the extension .bin and the first vector.
+        Whether the format is binary; by default if the path ends in .bin.
     errors : {"strict", "replace"}, default="strict"
         Whether a word that is not UTF-8 raises an error, or its invalid bytes become U+FFFD. Files of the original
         word2vec tool may have such words.
@@ -76,7 +76,7 @@ def read_word2vec(
     check_option("errors", errors, ERRORS)
     path = expand_path(path)
     compression, options = get_format(path)[1], storage_options or {}
-    binary = _has_binary_vectors(path, compression, options) if binary is None else binary
+    binary = _is_binary(path) if binary is None else binary
     with open_decompressed(path, compression, options) as file:
         chunks = iter(()) if binary else read_line_chunks(file, path)
         lines: Iterator[bytes] = (line for chunk in chunks for line in chunk.data.splitlines(keepends=True))
@@ -195,15 +195,6 @@ def _decode(word_bytes: bytes, path: str, word_number: int, errors: str) -> str:
         raise ValueError(
             f"{path}, word {word_number}: {word_bytes!r:.60} is not UTF-8 ({error.reason}): use errors='replace'"
         ) from error
-
-
-def _has_binary_vectors(path: str, compression: str | None, options: dict[str, Any]) -> bool:
-    """Return whether vectors are binary, by the first vector, or by the extension if that is ambiguous."""
-    with open_decompressed(path, compression, options) as file:
-        head, line = file.readline(MAX_HEADER_BYTES).split(), file.readline(MAX_WORD_BYTES)
-    n_numbers = int(head[1]) if _is_header(head) else 0
-    is_text = n_numbers > 0 and line.endswith(b"\n") and _parse_numbers(line.split()[1:][-n_numbers:]) is not None
-    return _is_binary(path) and not is_text if b"\0" not in line else n_numbers > 0
 
 
 def _is_header(fields: list[bytes]) -> bool:

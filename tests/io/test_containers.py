@@ -14,8 +14,9 @@ import zstandard
 from pyarrow import parquet
 
 from dspectral import Topics, embedder
-from dspectral.io import read_conll, read_labeled_records, read_newsgroups
+from dspectral.io import read_conll, read_labeled_records
 from dspectral.store.from_text.build import build_store
+from workflows._parts.known_collections import read_newsgroups
 
 TEXT = b"text\nab cd\nef gh\n"
 TEXTS = ["the cat purrs and sleeps", "the dog barks and runs"] * 10

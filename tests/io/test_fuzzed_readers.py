@@ -22,8 +22,6 @@ from dspectral.io import (
     read_brown_paths,
     read_conll,
     read_labeled_records,
-    read_newsgroups,
-    read_reuters,
     word2vec,
 )
 from dspectral.store.from_text import lines, sources
@@ -65,14 +63,7 @@ def store_reader(build, **options):
     return read
 
 
-REUTERS = b"""<!DOCTYPE lewis SYSTEM "lewis.dtd">
-<REUTERS TOPICS="YES" LEWISSPLIT="TRAIN" NEWID="1"><DATE>1</DATE><TOPICS><D>cocoa</D></TOPICS>
-<TEXT><TITLE>COCOA &amp; MORE</TITLE><BODY>Showers continued.&#3;</BODY></TEXT></REUTERS>
-<REUTERS TOPICS="YES" LEWISSPLIT="TEST" NEWID="2"><TOPICS><D>earn</D></TOPICS>
-<TEXT><TITLE>EARN</TITLE><BODY>Profits rose.</BODY></TEXT></REUTERS>
-"""
 JSONL = "".join(json.dumps({"text": t, "label": "ab"[i % 2]}) + "\n" for i, t in enumerate(LINES)).encode()
-NEWS = b"From: a@b\nSubject: cats\nLines: 2\n\nThe cat sat.\n--\nsigned\n"
 SVM = b"0,1 1:0.5 3:2e1\n1 2:1 # remark\n 1:3\n2 qid:3 1:1\n"
 PLAIN = "\n".join(LINES).encode()
 TSV = b"id\ttext\n" + b"".join(b"1\t%b\n" % line.encode() for line in LINES)
@@ -87,14 +78,6 @@ fields = text_reader(field="text")
 
 def records(path):
     return list(read_labeled_records(path, text="text", label="label"))
-
-
-def newsgroups(path):
-    return list(read_newsgroups(str(Path(path).parent.parent)))
-
-
-def reuters(path):
-    return list(read_reuters(str(Path(path).parent), split="train"))
 
 
 FORMATS = {
@@ -122,8 +105,6 @@ FORMATS = {
     "conll": ("a.conll", lambda: CONLL, read_conll),
     "conll.gz": ("a.conll.gz", lambda: gzip.compress(CONLL), read_conll),
     "brown": ("a.paths", lambda: BROWN, read_brown_paths),
-    "newsgroups": ("rec.autos/1", lambda: NEWS, newsgroups),
-    "reuters": ("reut2-000.sgm", lambda: REUTERS, reuters),
     "records jsonl": ("a.jsonl", lambda: JSONL, records),
     "records tsv": ("a.tsv", lambda: RECORDS, records),
     "records gz": ("a.jsonl.gz", lambda: gzip.compress(JSONL), records),

@@ -109,11 +109,3 @@ def test_vectors_with_and_without_a_first_line_are_read(tmp_path, head, end, mon
     words, vectors = read_word2vec(str(tmp_path / "v.txt"))
     assert words == ["the", ". .", "7"]
     np.testing.assert_allclose(vectors, [[0.5, -0.01], [1, 2], [3, 4]])
-
-
-def test_the_first_vector_tells_the_format_where_the_name_misleads(tmp_path):
-    vectors = np.array([[1.0, 0.0], [2.0, 0.5]], dtype=np.float32)
-    write_word2vec(str(tmp_path / "v.vec"), ["a", "b"], vectors, binary=True)
-    write_word2vec(str(tmp_path / "v.bin"), ["a", "b"], vectors, binary=False)
-    for name in ("v.vec", "v.bin"):
-        np.testing.assert_array_equal(read_word2vec(str(tmp_path / name))[1], vectors)

@@ -11,10 +11,11 @@ import fsspec
 import numpy as np
 from scipy import sparse
 
-from dspectral.io import LabeledText, read_labeled_records, read_newsgroups, read_reuters
+from dspectral.io import LabeledText, read_labeled_records
 from dspectral.store import CountStore
 
 from .._form import form
+from .known_collections import read_newsgroups, read_reuters
 
 SHOWN = 10
 """Labels that a note names."""
