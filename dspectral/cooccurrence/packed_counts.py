@@ -18,8 +18,9 @@ def pack_rows(rows: CSRParts) -> Int64s:
 
 def sum_packed_rows(before: CSRParts, packed_rows: Int64s, starts: Int64s, row: RowSums) -> CSRParts:
     """Add the packed counts of the same rows, which begin at `starts`, to `before`, exactly."""
+    data, indices, indptr = read_only(before[0]), read_only(before[1]), read_only(before[2])
     packed = read_only(packed_rows)
-    totals: CSRParts = _add_packed_rows(*map(read_only, before), packed, packed.view(np.float64), starts, row)
+    totals: CSRParts = _add_packed_rows(data, indices, indptr, packed, packed.view(np.float64), starts, row)
     return totals
 
 

@@ -89,7 +89,7 @@ def parse_lines(
 
 def _are_indices(numbers: Doubles, last: int) -> NDArray[np.bool_]:
     """Return which numbers are integers from 0 to the last index."""
-    return (numbers >= 0) & (numbers <= last) & (numbers == np.rint(numbers))
+    return np.asarray((numbers >= 0) & (numbers <= last) & (numbers == np.rint(numbers)))
 
 
 def _build_csr(values: NDArray[np.floating], columns: Doubles, indptr: Int64s, width: int) -> CSRRows:

@@ -115,7 +115,7 @@ def _read_chunks(
 def encode_chunk(values: NDArray[Any]) -> bytes:
     """Return compressed values with a CRC-32C checksum, as Zarr writes a chunk."""
     packed: bytes = Blosc("lz4", 5, Blosc.SHUFFLE).encode(values)
-    return packed + google_crc32c.extend(0, packed).to_bytes(4, "little")
+    return packed + int(google_crc32c.extend(0, packed)).to_bytes(4, "little")
 
 
 def decode_chunk(chunk: NDArray[np.uint8], values: NDArray[Any]) -> None:
