@@ -3,7 +3,6 @@ from . import datasets as datasets
 from . import decomposition as decomposition
 from . import engine as engine
 from . import io as io
-from . import metrics as metrics
 from . import pp as pp
 from . import store as store
 from . import text as text

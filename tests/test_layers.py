@@ -19,7 +19,6 @@ FLOORS = {
     "dspectral.types": 1,
     "dspectral.parameters": 2,
     "dspectral.linalg": 2,
-    "dspectral.metrics": 2,
     "dspectral.text": 3,
     "dspectral.engine": 3,
     "dspectral.cooccurrence": 3,
@@ -104,7 +103,6 @@ GROUND = {
     "dspectral.registry",
     "dspectral.types",
     "dspectral.linalg",
-    "dspectral.metrics",
     "dspectral.text",
     "dspectral.cooccurrence",
 }

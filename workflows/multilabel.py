@@ -84,14 +84,13 @@ from scipy import sparse
 import dspectral
 from dspectral import MomentMultiLabelClassifier
 from dspectral.methods.multilabel import MultiLabelRecipe
-from dspectral.metrics import document_auc, precision_at
 from dspectral.store import CountStore
 
 from ._form.plots import at_integers, from_zero, new_lines
 from ._parts.labeled_documents import name_of, note_not_learned
 from ._parts.multilabel_baselines import LowRank, OneVsRest
 from ._parts.multilabel_stores import parted, stores
-from ._parts.scores import label_propensities, ndcg_at, propensity_precision_at
+from ._parts.scores import document_auc, label_propensities, ndcg_at, precision_at, propensity_precision_at
 
 
 class Scored(NamedTuple):

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
-from dspectral.metrics import find_hits
+from dspectral.types import is_sparse
 
 Doubles: TypeAlias = "NDArray[np.float64]"
 Floats: TypeAlias = "NDArray[np.floating]"
@@ -19,6 +19,63 @@ EPSILON = 1e-3
 """Constant in the denominator of 3CosMul, which keeps it above zero."""
 PANEL_WORDS = 512
 """Number of words whose scores for all questions are in memory at a time."""
+
+
+def document_auc(scores: Any, truth: Any) -> Doubles:
+    """Return the area under the ROC curve of each document over the labels; NaN where all or no labels are true."""
+    scores, (rows, columns, n_true) = _check_scores(scores, truth)
+    n_labels = scores.shape[1]
+    ranks = rankdata(scores, axis=1)
+    total = np.bincount(rows, weights=ranks[rows, columns], minlength=len(scores))
+    n_pairs = n_true * (n_labels - n_true)
+    above = total - n_true * (n_true + 1) / 2.0
+    return np.where(n_pairs > 0, above / np.maximum(n_pairs, 1), np.nan)
+
+
+def precision_at(scores: Any, truth: Any, k: int) -> Doubles:
+    """Return the share of true labels among the k best of each document; NaN without a true label."""
+    hits, n_true, _ = find_hits(scores, truth, k)
+    return np.where(n_true > 0, hits.sum(axis=1) / k, np.nan)
+
+
+def find_hits(scores: Any, truth: Any, k: int) -> tuple[Doubles, NDArray[np.int64], NDArray[np.int64]]:
+    """Return whether each of the k best labels is true (n, k), the number of true labels, and the labels (n, k)."""
+    scores, (rows, columns, n_true) = _check_scores(scores, truth)
+    n, n_labels = scores.shape
+    if not 1 <= k <= n_labels:
+        raise ValueError(f"k={k!r:.60} must be an integer from 1 to {n_labels}, the number of labels")
+    best, predicted = _top_labels(scores, k)
+    is_true = np.isin(np.arange(n)[:, None] * n_labels + best, rows * n_labels + columns)
+    return (is_true & predicted).astype(np.float64), n_true, best
+
+
+def _top_labels(scores: Any, k: int) -> tuple[Any, NDArray[np.bool_]]:
+    """Return the columns of the k best labels of each row, and whether each of them has a stored score."""
+    if not is_sparse(scores):
+        return np.argsort(-scores, axis=1, kind="stable")[:, :k], np.ones((len(scores), k), dtype=bool)
+    # Sort all stored entries by row, falling score and column; `position` is the rank within the row.
+    row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
+    order = np.lexsort((scores.indices, -scores.data, row))
+    position = np.arange(scores.nnz) - scores.indptr[row]
+    best = np.zeros((scores.shape[0], k), dtype=np.int64)
+    predicted = np.zeros_like(best, dtype=bool)
+    keep = position < k
+    best[row[keep], position[keep]] = scores.indices[order][keep]
+    predicted[row[keep], position[keep]] = True
+    return best, predicted
+
+
+def _check_scores(scores: Any, truth: Any) -> tuple[Any, tuple[Any, Any, Any]]:
+    """Validate the arguments; return the scores, and rows, columns and counts per row of the true labels."""
+    scores, truth = (part.tocsr() if is_sparse(part) else np.asarray(part) for part in (scores, truth))
+    if scores.dtype.kind == "b":  # Boolean arrays cannot be negated by `-`
+        scores = scores.astype(np.int8)
+    if scores.shape != truth.shape:
+        raise ValueError(f"scores.shape={scores.shape} must equal truth.shape={truth.shape}")
+    if np.isnan(scores.data if is_sparse(scores) else scores).any():
+        raise ValueError("scores contains NaN, which cannot be ranked: replace it by a number")
+    rows, columns = (np.asarray(part, dtype=np.int64) for part in truth.nonzero())
+    return scores, (rows, columns, np.bincount(rows, minlength=truth.shape[0]).astype(np.int64))
 
 
 def ndcg_at(scores: Any, truth: Any, k: int) -> Doubles:

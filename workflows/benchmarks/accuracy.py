@@ -43,10 +43,10 @@ from dspectral import (
     nearest,
 )
 from dspectral.methods.multilabel import word_rows
-from dspectral.metrics import document_auc, precision_at
 
 from .._form import form
 from .._parts import multilabel_baselines as baselines
+from .._parts.scores import document_auc, precision_at
 from ._defaults.sets import MULTILABEL, Data, draw_rows, read_multilabel, read_whole
 from .topics import METHODS, coherence, list_methods
 

@@ -23,13 +23,12 @@ from dspectral import MomentMultiLabelClassifier, open_store, write_counts
 from dspectral.datasets import labeled_counts
 from dspectral.engine import Callback
 from dspectral.methods.multilabel import MultiLabelRecipe, word_rows
-from dspectral.metrics import document_auc, precision_at
 from dspectral.store import CountStore
 
 from .._form import form
 from .._form.plots import new_plot
 from .._parts.multilabel_baselines import LowRank, NapkinTrees
-from .._parts.scores import ndcg_at
+from .._parts.scores import document_auc, ndcg_at, precision_at
 
 PASSES = ("first", "second", "third", "fourth", "fifth")
 """Names of the passes of the method of moments, with those of EM."""

@@ -16,9 +16,8 @@ from dspectral.linalg.dense import normalize_rows
 from dspectral.linalg.leading import leading_left_vectors
 from dspectral.methods.brown.adjacent_pairs import count_adjacent_pairs
 from dspectral.methods.brown.agglomeration import ClusterTree, merge_by_information, merge_window
-from dspectral.methods.brown.exchange import cluster_table, exchange_sweep, to_bigram_counts
+from dspectral.methods.brown.exchange import average_mutual_information, cluster_table, exchange_sweep, to_bigram_counts
 from dspectral.methods.brown.pair_counts import AdjacentCounts
-from dspectral.metrics import average_mutual_information
 from dspectral.parameters import RandomState, check_integer, check_option, resolve_seed
 from dspectral.registry import register_class
 from dspectral.types import CheckpointPath, CSRRows, Doubles, Int32s, Int64s

@@ -200,6 +200,14 @@ def cluster_table(bigrams: Iterable[BigramCounts], labels: Int32s, n_clusters: i
     return cluster_counts
 
 
+def average_mutual_information(table: Int64s) -> float:
+    """Return the mutual information of adjacent clusters in bits; `table` (m, m) has the counts of their pairs."""
+    total, first, second = float(table.sum()), table.sum(axis=1), table.sum(axis=0)
+    a, b = table.nonzero()
+    cells = table[a, b].astype(np.float64)
+    return float(np.sum(cells / total * np.log2(cells * total / (first[a].astype(np.float64) * second[b]))))
+
+
 def exchange_sweep(
     bigrams: Iterable[BigramCounts],
     labels: Int32s,

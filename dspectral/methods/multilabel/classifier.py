@@ -453,7 +453,7 @@ class MomentMultiLabelClassifier(RunPlanMixin, TopTermsMixin, ClassifierMixin, B
         Returns
         -------
         float
-            Subset accuracy, as in scikit-learn. :mod:`dspectral.metrics` has scores of rankings.
+            Subset accuracy, as in scikit-learn.
         """
         y, names = encode_label_lists(getattr(X, "labels", None) if y is None else y, self.classes_)
         y = collect_rows(y)

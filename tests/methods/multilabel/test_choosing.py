@@ -24,7 +24,7 @@ from dspectral.methods.multilabel.latent_states import EigenbasisRegression, Sco
 from dspectral.methods.multilabel.passes import extend_directions
 from dspectral.methods.multilabel.prediction import Threshold
 from dspectral.methods.multilabel.summaries import RegressionSums, label_range
-from dspectral.metrics import document_auc, precision_at
+from workflows._parts.scores import document_auc, precision_at
 
 K = 4
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from dspectral import MomentMultiLabelClassifier, write_counts
 from dspectral.datasets import sample_labeled_documents, state_parameters
 from dspectral.methods.multilabel import MultiLabelRecipe, passes
-from dspectral.metrics import document_auc
+from workflows._parts.scores import document_auc
 
 K, D, L = 4, 40, 12
 TRUTH = state_parameters(D, L, K, concentration=0.3, seed=5)

@@ -20,6 +20,7 @@ import dspectral
 from dspectral.methods.multilabel import word_rows
 
 from ..._parts.multilabel_baselines import NapkinTrees, OmikujiTrees
+from ..._parts.scores import document_auc, precision_at
 from .._defaults.sets import read_multilabel
 from .racing import Contender, Found, Race, Settings
 from .words import documents
@@ -303,8 +304,8 @@ def label_scores(folder: Path, _s: Settings, found: Found) -> dict[str, float]:
     """Return the area under the curve, and the precision of the first label."""
     truth = sparse.load_npz(folder / "truth.npz")
     return {
-        "auc": float(np.nanmean(dspectral.metrics.document_auc(found["scores"], truth))),
-        "precision_at_1": float(np.nanmean(dspectral.metrics.precision_at(found["scores"], truth, 1))),
+        "auc": float(np.nanmean(document_auc(found["scores"], truth))),
+        "precision_at_1": float(np.nanmean(precision_at(found["scores"], truth, 1))),
     }
 
 

@@ -10,11 +10,11 @@ from scipy import sparse
 from scipy.stats import spearmanr
 from sklearn.metrics import ndcg_score, roc_auc_score
 
-from dspectral.metrics import document_auc, precision_at
 from workflows._parts import scores as word_vectors
 from workflows._parts.scores import (
     EPSILON,
     analogy_accuracy,
+    document_auc,
     edit_distance,
     frame_accuracy,
     label_error_rate,
@@ -22,6 +22,7 @@ from workflows._parts.scores import (
     many_to_one,
     ndcg_at,
     one_to_one,
+    precision_at,
     propensity_precision_at,
     word_similarity,
 )
