@@ -113,7 +113,7 @@ LATE = {
     "dspectral.configuration": {"dask", "dask.utils"},
     "dspectral._compiled": {"numba", "numba.core"},
     "dspectral.decomposition.base": {"dspectral.store.coordinates", "sklearn.callback"},
-    "dspectral.engine.around.checkpoints": {"fsspec"},
+    "dspectral.engine.around.file_systems": {"fsspec"},
     "dspectral.engine.around.context": {"dask"},
     "dspectral.engine.around.callbacks": {"dask"},
     "dspectral.text.stop_words": {"sklearn.feature_extraction.text"},

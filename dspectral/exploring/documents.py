@@ -7,10 +7,10 @@ from glob import has_magic
 from unicodedata import normalize
 
 import dask.array as da
-import fsspec
 import numpy as np
 
 from dspectral.engine import map_rows, run_tasks
+from dspectral.engine.around.file_systems import open_file_system
 from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.topics.estimator import Topics
 from dspectral.store.corpus import Corpus
@@ -39,7 +39,7 @@ def list_sources(paths: list[str], read_options: ReadOptions) -> list[str]:
         return paths
     files: list[str] = []
     for path in paths:
-        file_system, root = fsspec.url_to_fs(path, **read_options.options)
+        file_system, root = open_file_system(path, dict(read_options.options))
         is_folder = get_format(root)[0] is None and not has_magic(root) and file_system.isdir(root)
         code: list[str] = []
         if is_folder and all(get_format(name)[0] != "txt" for name in file_system.ls(root, detail=False)):

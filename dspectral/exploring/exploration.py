@@ -16,6 +16,7 @@ from uuid import uuid4
 import fsspec
 import numpy as np
 
+from dspectral.engine.around.file_systems import open_file_system
 from dspectral.exploring import steps
 from dspectral.exploring.documents import detect_unit, list_sources
 from dspectral.exploring.findings import ROWS, TEXT, TOKENS, Sizes, StageCallback, StageTimer, get_default_min_count
@@ -209,7 +210,7 @@ def _make_scratch_folder(stack: ExitStack, scratch: str | PathLike[str] | None) 
     if scratch is None:
         return stack.enter_context(tempfile.TemporaryDirectory(prefix="dspectral-explore-"))
     url = f"{expand_path(scratch).rstrip('/')}/explore-{uuid4().hex}"
-    file_system, path = fsspec.url_to_fs(url)
+    file_system, path = open_file_system(url, {})
     file_system.makedirs(path, exist_ok=True)
     stack.callback(file_system.rm, path, recursive=True)
     return url

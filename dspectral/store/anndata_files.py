@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dask.array as da
-import fsspec
 import numpy as np
 import zarr
 from dask.system import CPU_COUNT
@@ -122,7 +121,7 @@ def matrix_path(root: Any, layer: str | None) -> str | None:
 @contextmanager
 def _open_hdf5(location: Location, *, writable: bool) -> Iterator[Any]:
     h5py = import_optional("h5py")
-    file_system, path = fsspec.url_to_fs(location.url, **dict(location.options))
+    file_system, path = location.open_file_system()
     local = is_local(file_system)
     if not file_system.isfile(path):
         raise StoreError(f"no AnnData file at {location.url}: check the path")
@@ -144,7 +143,7 @@ def _open_hdf5(location: Location, *, writable: bool) -> Iterator[Any]:
 
 def write_anndata_file(location: Location, adata: "AnnData") -> None:
     """Write an AnnData object; its Dask arrays are computed block by block."""
-    file_system, path = fsspec.url_to_fs(location.url, **dict(location.options))
+    file_system, path = location.open_file_system()
     if file_system.exists(path):
         raise StoreError(f"{location.url} exists already: choose another path, or remove it first")
     hdf5, local = is_hdf5(location), is_local(file_system)

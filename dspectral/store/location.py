@@ -20,6 +20,7 @@ from zarr.core.sync import iothread, loop, sync
 from zarr.storage import FsspecStore, LocalStore
 
 from dspectral.engine.around.checkpoints import UnknownContentError
+from dspectral.engine.around.file_systems import open_file_system
 from dspectral.engine.around.retries import retry
 from dspectral.paths import join_inside, name_file_in_errors, resolve_url
 
@@ -106,7 +107,7 @@ class Location(NamedTuple):
 
     def open_file_system(self) -> tuple[Any, str]:
         """Return the file system, and the path of the store in it."""
-        file_system, root = fsspec.url_to_fs(self.url, **dict(self.options))
+        file_system, root = open_file_system(self.url, dict(self.options))
         return file_system, root.rstrip("/")
 
     def path(self, key: str) -> tuple[Any, str]:

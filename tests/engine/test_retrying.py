@@ -1,6 +1,7 @@
 import errno
 import gzip
 import re
+import socket
 from types import SimpleNamespace
 
 import dask
@@ -12,7 +13,7 @@ from distributed import Client
 import dspectral
 from dspectral import configuration
 from dspectral.engine import run_tasks
-from dspectral.engine.around import retries
+from dspectral.engine.around import file_systems, retries
 from dspectral.engine.around.callbacks import TaskRetried
 from tests.engine.recording import Recorder
 
@@ -90,6 +91,24 @@ def test_endpoint_that_does_not_answer_is_named_with_its_option(pauses):
     with pytest.raises(kind) as raised:
         retries.retry(Flaky(*(kind() for _ in range(9))), description="reading a block")
     assert "endpoint_url" in raised.value.__notes__[0]
+
+
+def test_endpoint_that_accepts_no_connection_is_named_once(monkeypatch):
+    monkeypatch.setattr(file_systems, "CONNECT_SECONDS", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        file_systems._check_endpoint(url)
+    other = url.replace("127.0.0.1", "localhost")  # a first contact of the same port
+    calls = []
+
+    def open_location():
+        calls.append(other)
+        file_systems._check_endpoint(other)
+
+    with pytest.raises(ConnectionError, match=f"{other}.*endpoint_url"):
+        retries.retry(open_location, description="reading")
+    assert len(calls) == 1
+    file_systems._check_endpoint(url)  # has answered: an outage is for retries
 
 
 def test_retries_pause_longer_and_the_last_error_counts_them(pauses):

@@ -21,6 +21,7 @@ import numpy as np
 from dask.base import tokenize
 from numpy.typing import NDArray
 
+from dspectral.engine.around.file_systems import open_file_system
 from dspectral.engine.graph import Graph, GraphTokenizer, Key, Tree, cull_graph, make_task, wrap_task
 from dspectral.engine.summary import get_nbytes
 from dspectral.paths import check_regular_file, is_outside, join_inside, resolve_url
@@ -140,9 +141,7 @@ class CheckpointFolder(NamedTuple):
 
     def open_file_system(self) -> tuple[Any, str]:
         """Return the fsspec file system, and the path of the folder in it."""
-        import fsspec  # noqa: PLC0415  only checkpoints need it
-
-        file_system, root = fsspec.url_to_fs(self.url, **dict(self.options))
+        file_system, root = open_file_system(self.url, dict(self.options))
         file_system.invalidate_cache()  # workers write through other instances
         return file_system, root.rstrip("/")
 

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import fsspec
 
+from dspectral.engine.around.file_systems import open_file_system
 from dspectral.engine.around.retries import retry
 from dspectral.paths import expand_path
 from dspectral.store.from_text.lines import (
@@ -60,7 +61,7 @@ def find_files(
     Links are followed. As in a shell, patterns match hidden files only if they contain the dot. A folder gives its
     files of the requested kind, or with `any_ending` all that are not hidden.
     """
-    file_system, path = fsspec.url_to_fs(source, **options)
+    file_system, path = open_file_system(source, options)
     local, own_info = is_local(file_system), None
     if not local or file_system.exists(path):
         with suppress(FileNotFoundError):

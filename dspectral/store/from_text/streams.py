@@ -15,6 +15,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 import fsspec
 from fsspec.implementations.memory import MemoryFileSystem
 
+from dspectral.engine.around.file_systems import open_file_system
 from dspectral.engine.around.retries import retry
 from dspectral.paths import check_regular_file
 from dspectral.store.location import is_local, redact_urls
@@ -47,7 +48,7 @@ def get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
     """Return the current fingerprint of a file, ignoring cached listings."""
 
     def read() -> str:
-        file_system, path = fsspec.url_to_fs(url, **options)
+        file_system, path = open_file_system(url, options)
         file_system.invalidate_cache()
         return get_fingerprint(file_system, path)
 
