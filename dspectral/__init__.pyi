@@ -51,6 +51,7 @@ from .planning import plan as plan
 from .plotting.document_map import plot_documents as plot_documents
 from .plotting.spectra import plot_certificate as plot_certificate
 from .plotting.spectra import plot_spectrum as plot_spectrum
+from .plotting.topic_shares import plot_topic_shares as plot_topic_shares
 from .plotting.trees import plot_brown_tree as plot_brown_tree
 from .plotting.word_map import plot_words as plot_words
 from .preprocessing.hashing import NgramHashing as NgramHashing

@@ -93,7 +93,7 @@ STEPS = {
     "lsi": {"hybrid", "local", "linear_svm", "local_regions"},
     "multilabel": {"classifier", "held_out", "passes", "prediction", "recipe"},
     "sentences": {"intent", "cross_validation", "embedder", "features", "representation", "mean_vectors"},
-    "topics": {"columns", "estimator"},
+    "topics": {"columns", "estimator", "following"},
     "tmpca": {"tree_pca", "levels", "streams"},
 }
 """Files that say the steps of a method. All other files of a family hold kernels, summaries and solvers."""

@@ -145,7 +145,7 @@ def as_row_chunks(X: Stream, name: str, *, is_local: bool, sizes: Sequence[int] 
     """
     if isinstance(X, Blocks):
         return blocks_as_array(X, f"{name}-block-{uuid4().hex}")  # the task that reads also summarizes
-    return chunk_rows(X, sizes=sizes) if is_local else as_dask_rows(X)
+    return chunk_rows(X, sizes=sizes) if is_local or (sizes and is_in_memory(X)) else as_dask_rows(X)
 
 
 def blocks_as_array(blocks: Blocks, name: str) -> da.Array:
