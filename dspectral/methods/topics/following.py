@@ -13,7 +13,7 @@ from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.topics.period_counts import N_PARTS, PeriodCounts, RatioSeries, assign_parts
 from dspectral.methods.topics.rotation import TopicMixture
 from dspectral.store.columns import to_csr_counts
-from dspectral.types import Doubles, Rows, is_missing
+from dspectral.types import Doubles, Int32s, Int64s, Rows, is_missing
 
 FALSE_ALARMS = 0.01
 """Maximum probability that text without changes has any reported change; half for shares, half for words."""
