@@ -6,17 +6,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from html import escape
 from typing import Any, NamedTuple, Self, TextIO
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
-from dspectral import _compiled
 from dspectral.engine.around.callbacks import LOGGER, TASK_SHARES, FitEnded
 from dspectral.quantities import format_bytes
 from dspectral.watch.history import FitHistory, PassState, format_clock, pluralize
@@ -29,8 +26,7 @@ LINE_SECONDS = (10.0, 60.0)
 """Minimum and maximum seconds between two lines in a stream; between them, a tenth of the run time."""
 N_ENDED = 8
 """Maximum number of finished fits that a notebook lists; earlier ones are counted."""
-STYLE = "max-width:44em;font:13px/1.5 system-ui,sans-serif;overflow-wrap:anywhere"
-BAR = "display:inline-block;width:9em;max-width:30%;height:.7em;background:#8883;border-radius:.2em"
+BAR_WIDTH = 20
 _LOCK = threading.Lock()
 _ACTIVE: "list[Progress]" = []
 """The progress display that is active. Nested ones show nothing."""
@@ -123,47 +119,32 @@ def _join_nonempty(*parts: str, separator: str = ", ") -> str:
     return separator.join(filter(None, parts))
 
 
+def _format_phase(phase: Phase) -> str:
+    counts = f"{phase.name} {format_counts(phase)}"
+    return _join_nonempty(counts, f"{100 * phase.share:.0f} %", format_times(phase))
+
+
 def format_line(view: View) -> str:
     """Return a view as one line: time, first heading, phases, other headings."""
     first, *others = view.headings
-    phases = [
-        _join_nonempty(f"{phase.name} {format_counts(phase)}", f"{100 * phase.share:.0f} %", format_times(phase))
-        for phase in view.phases
-    ]
-    return f"[{format_clock(view.seconds)}] " + _join_nonempty(first, " · ".join([*phases, *others]), separator=": ")
+    phases = " · ".join([*map(_format_phase, view.phases), *others])
+    return f"[{format_clock(view.seconds)}] " + _join_nonempty(first, phases, separator=": ")
 
 
-def render_terminal(view: View) -> Group:
-    """Return a view for a terminal: a bar for each phase, between headings."""
-    first, *others = view.headings
-    table = Table.grid("", "", "", "", "", padding=(0, 1))
-    for column in (table.columns[0], table.columns[-1]):
-        column.overflow = "fold"
-    for phase in view.phases:
-        bar = ProgressBar(phase.total, phase.done, width=20)
-        texts = (f"{phase.share:4.0%}", format_counts(phase), format_times(phase))
-        table.add_row(Text(f"  {phase.name}"), bar, *map(Text, texts))
-    return Group(
-        Text(_join_nonempty(first, format_clock(view.seconds), separator=" ")),
-        table,
-        *(Text(f"  {text}") for text in others),
-    )
+def format_lines(view: View) -> list[str]:
+    """Return a view as lines: a bar for each phase, between headings."""
+    lines = [_join_nonempty(text, format_clock(view.seconds), separator=" ") for text in view.headings[:1]]
+    bars = (("█" * int(BAR_WIDTH * phase.share)).ljust(BAR_WIDTH, "░") for phase in view.phases)
+    lines += [f"  {bar} {_format_phase(phase)}" for bar, phase in zip(bars, view.phases, strict=True)]
+    return lines + [f"  {text}" for text in view.headings[1:]]
 
 
 def render_html(view: View, ended: list[str]) -> str:
     """Return finished fits and a view as HTML for a notebook."""
     n_hidden = max(0, len(ended) - N_ENDED)
     lines = [f"and {n_hidden} earlier"] if n_hidden else []
-    lines += [escape(f"\N{CHECK MARK} {line}") for line in ended[n_hidden:]]
-    lines += [f"<b>{escape(text)}</b> {format_clock(view.seconds)}" for text in view.headings[:1]]
-    for phase in view.phases:
-        filled = f"display:block;width:{phase.share:.0%};height:100%;background:#3b78c2;border-radius:.2em"
-        bar = f'<span style="{BAR}"><span style="{filled}"></span></span>'
-        text = f"{phase.name} {_join_nonempty(format_counts(phase), format_times(phase))}"
-        lines.append(f"{bar} {phase.share:.0%} {escape(text)}")
-    lines += map(escape, view.headings[1:])
-    body = "".join(f"<div>{line}</div>" for line in lines)
-    return f'<div style="{STYLE}">{body}</div>' if lines else ""
+    lines += [*(f"\N{CHECK MARK} {line}" for line in ended[n_hidden:]), *format_lines(view)]
+    return f"<pre>{escape(chr(10).join(lines))}</pre>" if lines else ""
 
 
 class Output:
@@ -200,7 +181,7 @@ class Output:
         for line in ended:
             self._console.print(line, markup=False, highlight=False)
         if self._live is not None:
-            self._live.update(render_terminal(view), refresh=True)
+            self._live.update(Text("\n".join(format_lines(view))), refresh=True)
 
 
 def get_notebook_shell() -> Any:
@@ -262,7 +243,6 @@ class Progress:
         self._quiet_seconds = QUIET_SECONDS if quiet_seconds is None else quiet_seconds
         self._summaries = keep_summaries
         self._steps: list[tuple[str, float]] = []
-        self._stack: ExitStack | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -279,29 +259,22 @@ class Progress:
                 return
             _ACTIVE.append(self)
         self._history = FitHistory()
-        self._loops: dict[str, float] = {}
         shell = get_notebook_shell() if self._stream is None else None
         self._out = Notebook(shell) if shell is not None else Output(self._stream or sys.stderr)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
-        self._stack = ExitStack()
-        self._stack.enter_context(self._history)
-        _compiled.LISTENERS.append(self._on_loop)
-        self._stack.callback(_compiled.LISTENERS.remove, self._on_loop)
+        self._history.__enter__()
         self._thread.start()
 
     def stop(self) -> None:
         """Stop showing progress; the terminal is cleared, the output of a notebook stays."""
         with _LOCK:
-            stack, self._stack = self._stack, None
-            if self in _ACTIVE:
-                _ACTIVE.remove(self)
-        # It was stopped before, or never started.
-        if stack is None:
-            return
+            if self not in _ACTIVE:  # it was stopped before, or never started
+                return
+            _ACTIVE.remove(self)
         self._ended.set()
         self._thread.join(timeout=10.0)  # a lost scheduler answers late
-        stack.close()
+        self._history.__exit__()
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -327,13 +300,6 @@ class Progress:
             # A closed terminal or stream must not end the computation.
             LOGGER.debug("progress can no longer be shown", exc_info=True)
 
-    def _on_loop(self, loop: str, _module: str, seconds: float | None) -> None:
-        """Note the start or the end of the compilation of a loop."""
-        if seconds is None:
-            self._loops[loop] = time.time()
-        else:
-            self._loops.pop(loop, None)
-
     def _view(self) -> View:
         """Return the current view."""
         now = time.time()
@@ -344,9 +310,6 @@ class Progress:
             # The shares have no pass, so they are those of the only one.
             n_running = sum(TASK_SHARES.copy().values()) if len(passes) == 1 else 0.0
             phases = [phase for state in passes for phase in get_phases(state, now, n_running)]
-        for loop, since in tuple(self._loops.items()):
-            headings.append(f"compiling {loop} (once, then cached on disk)")
-            starts.append(since)
         for name, started in self._steps[-1:]:
             headings, starts = [name, *headings], [started]
         if not starts or (isinstance(self._out, Output) and now - min(starts) < self._quiet_seconds):
@@ -380,9 +343,8 @@ def progress(on: bool | None = None, *, stream: TextIO | None = None) -> Progres
 
     Notes
     -----
-    The display shows passes, blocks and merges of all fits of the process, speed, remaining time, loops that are
-    compiled, and repeated tasks. Python's ``logging`` has the same information under the
-    name ``dspectral``.
+    The display shows passes, blocks and merges of all fits of the process, speed, remaining time and repeated tasks.
+    Python's ``logging`` has the same information, and the loops that are compiled, under the name ``dspectral``.
 
     Examples
     --------

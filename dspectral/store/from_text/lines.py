@@ -375,7 +375,7 @@ def _split_at_lines(
         yield b"".join(pending), n_read
 
 
-def check_utf8(chunk: LineChunk, errors: str) -> LineChunk:
+def check_utf8(chunk: LineChunk, errors: str = "strict") -> LineChunk:
     """Return a chunk in valid UTF-8: raise ValueError for invalid bytes, or replace them with U+FFFD."""
     if chunk.data.isascii():  # cheaper than decoding
         return chunk
@@ -385,7 +385,8 @@ def check_utf8(chunk: LineChunk, errors: str) -> LineChunk:
         if errors == "replace":
             return chunk._replace(data=chunk.data.decode(errors="replace").encode())
         other = "utf-16" if not chunk.byte and chunk.data[:2] in (b"\xff\xfe", b"\xfe\xff") else "cp1252"
-        fault = f"invalid UTF-8 ({error.reason}); use errors='replace', or another encoding=, such as {other!r}"
+        advice = f"use errors='replace', or another encoding=, such as {other!r}, or convert the file"
+        fault = f"invalid UTF-8 ({error.reason}); {advice}"
         raise chunk.error(error.start, fault) from error
     return chunk
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dspectral.store.from_text.lines import MISSING, DocumentSizeLimit, ReadOptions
+from dspectral.store.from_text.lines import MISSING, ReadOptions
 from dspectral.store.from_text.streams import import_extra, open_raw
 from dspectral.types import Documents, IntArray
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _ROWS = 1024
 _BATCH_BYTES = 4 << 20
-_PAGE_HEADERS = 1 << 16  # upper bound of the overhead per text in a row group
 _BUFFER = 1 << 20  # unbuffered, pyarrow reads a whole column chunk before its first row
 
 
@@ -57,7 +56,7 @@ def read_row_group(url: str, group: int, field: str, read_options: ReadOptions) 
     row, position = 0, f"{url}, row group {group}, row"
     text_field = read_options.text_field or field  # ids of rows without a text are skipped too
     with open_parquet(url, read_options.options) as file:
-        n_rows = _get_batch_rows(file, group, field, read_options.size_limit, f"{url}, row group {group}")
+        n_rows = _get_batch_rows(file, group, field)
         # A row group may be larger than memory, so rows are read in batches; `row` is the index of the next one.
         fields = list(dict.fromkeys((field, text_field)))
         for batch in file.iter_batches(row_groups=[group], columns=fields, batch_size=n_rows):
@@ -93,18 +92,14 @@ def _cast_to_strings(column: "pa.Array") -> "pa.Array":
     return column.cast(import_arrow().large_string(), safe=False)
 
 
-def _get_batch_rows(file: "ParquetFile", group: int, field: str, size_limit: DocumentSizeLimit, position: str) -> int:
-    """Return the batch size for a row group from its average row size; raise if rows must exceed the size limit."""
+def _get_batch_rows(file: "ParquetFile", group: int, field: str) -> int:
+    """Return the batch size for a row group from its average row size."""
     metadata = file.metadata.row_group(group)
     paths = [metadata.column(i).path_in_schema for i in range(metadata.num_columns)]
     if field not in paths or not metadata.num_rows:
         return _ROWS
     # The footer contains the size of all rows, so no page is read.
     row_bytes = int(metadata.column(paths.index(field)).total_uncompressed_size) // int(metadata.num_rows)
-    if size_limit.treatment == "error" and row_bytes > size_limit.n_bytes + _PAGE_HEADERS:
-        raise size_limit.error(
-            position, f"a text (of {metadata.num_rows:,}, which have {row_bytes:,} bytes on average)"
-        )
     return max(1, min(_ROWS, _BATCH_BYTES // max(1, row_bytes)))
 
 

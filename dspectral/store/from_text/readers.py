@@ -17,6 +17,7 @@ from dspectral.store.from_text.lines import (
     FileRange,
     LineChunk,
     ReadOptions,
+    check_utf8,
     decode_to_utf8,
     join_records,
     read_line_chunks,
@@ -112,18 +113,9 @@ def _iter_lines(url: str, compression: str | None, options: dict[str, Any]) -> I
     with open_decompressed(url, compression, options) as file:
         number = 1
         for chunk in read_line_chunks(file, url):
-            for line in _check_utf8(chunk).data.decode().removesuffix("\n").split("\n"):
+            for line in check_utf8(chunk).data.decode().removesuffix("\n").split("\n"):
                 yield number, line.rstrip("\r")
                 number += 1
-
-
-def _check_utf8(chunk: LineChunk) -> LineChunk:
-    try:
-        chunk.data.decode()
-    except UnicodeDecodeError as error:
-        fault = f"invalid UTF-8 ({error.reason}); convert the file, for example with iconv -t UTF-8"
-        raise chunk.error(error.start, fault) from error
-    return chunk
 
 
 def read_records(
@@ -147,7 +139,7 @@ def read_records(
 def _iter_text_records(file_range: FileRange, options: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     if file_range.format in TABLES:
         with open_decompressed(file_range.url, file_range.compression, options) as file:
-            chunks = map(_check_utf8, read_line_chunks(file, file_range.url))
+            chunks = map(check_utf8, read_line_chunks(file, file_range.url))
             rows = iter_table_rows(chunks, file_range, DEFAULT_SIZE_LIMIT.record_limit)
             _, header = next(rows, (0, []))
             for number, row in rows:

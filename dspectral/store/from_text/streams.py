@@ -90,15 +90,15 @@ def annotate_decompression_errors(url: str, compression: str | None) -> Iterator
     """Context in which decompression errors become a ValueError with the file name."""
     try:
         yield
-    except EOFError as error:
-        raise ValueError(f"{url} is truncated, its compressed data ends too early: copy the file again") from error
-    except (zlib.error, gzip.BadGzipFile, BadZipFile, _get_zstd_error()) as error:
-        raise ValueError(f"{url} is damaged or not a .{compression} file ({error}): copy the file again") from error
-    # bz2 raises OSError without errno for damaged data; the file system sets errno.
-    except OSError as error:
-        if compression != "bz2" or error.errno is not None:
+    # bz2 raises OSError without errno for damaged data, and gzip a subclass of it; the file system sets errno.
+    except (OSError, EOFError, zlib.error, BadZipFile, _get_zstd_error()) as error:
+        is_damage = isinstance(error, gzip.BadGzipFile) or (compression == "bz2" and not getattr(error, "errno", None))
+        if isinstance(error, OSError) and not is_damage:
             raise
-        raise ValueError(f"{url} is damaged or not a .bz2 file ({error}): copy the file again") from error
+        fault = "its compressed data ends too early" if isinstance(error, EOFError) else str(error)
+        raise ValueError(
+            f"{url} is truncated, damaged or not a .{compression} file ({fault}): copy it again"
+        ) from error
 
 
 def get_zip_member(url: str, options: dict[str, Any]) -> str:
