@@ -25,7 +25,7 @@ from dspectral.registry import CLASSES, SHAPES, check_shapes
 from dspectral.store import arrays
 from dspectral.store.arrays import read_stored_group, write_stored_group
 from dspectral.store.location import Location, StoreError
-from dspectral.summary_files import _resolve_container
+from dspectral.summary_files import _resolve_class
 from dspectral.text.tokenizers import Tokenizer
 from tests.contracts import CASES
 from tests.strategies import zipf_counts
@@ -207,7 +207,7 @@ def test_no_name_of_any_module_that_can_be_imported_makes_anything_run():
         paths += [f"{name}:{a}.{b}" for a, of in found.items() if isinstance(of, ModuleType) for b in dir(of)]
         paths += [f"{name}:{a}" for a, of in found.items() if getattr(of, "__module__", "") != name]
     doors = (
-        _resolve_container,
+        _resolve_class,
         lambda name: find_class(name.replace(":", "."), ()),
         lambda name: Tokenizer(name).resolve(),
     )

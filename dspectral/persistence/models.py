@@ -1,8 +1,8 @@
 """Save fitted estimators as Zarr groups, and load them."""
 
 import re
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from os import PathLike
@@ -10,9 +10,10 @@ from pkgutil import walk_packages
 from typing import Any, cast
 
 from dspectral import decomposition, methods, preprocessing
+from dspectral.encoding import Decoder
 from dspectral.inputs.texts import is_fitted
-from dspectral.persistence.encoding import Decoder, encode, get_class_name
-from dspectral.store.arrays import UNFINISHED, read_stored_group, write_stored_group
+from dspectral.persistence.encoding import decode_object, encode_object, get_class_name
+from dspectral.store.arrays import UNFINISHED, StoredGroup, read_stored_group, write_stored_group
 from dspectral.store.location import Location, StoreError
 from dspectral.store.lock import HOLDER_FILE, LOCK_FILE, hold_write_lock
 from dspectral.text.tokenizers import register_tokenizer
@@ -76,7 +77,7 @@ def save(
     # All errors are raised before anything is written, including the lock.
     _check_replaceable(location, overwrite=overwrite)
     arrays: list[Any] = []
-    node = cast("dict[str, Any]", encode(model, type(model).__name__, arrays))
+    node = cast("dict[str, Any]", encode_object(model, type(model).__name__, arrays))
     with hold_write_lock(location, wait=WAIT_SECONDS):
         _check_replaceable(location, overwrite=overwrite)  # another process may have saved a model meanwhile
         write_stored_group(location, {KEY: {"format": FORMAT, "version": version("dspectral"), **node}}, arrays)
@@ -146,7 +147,7 @@ def load(
         if record is None or KEY not in record.attributes:
             raise ValueError(f"there is no model at {path}: write one with save")
         try:
-            return _decode(Decoder(record, extra_classes))
+            return _decode(record, extra_classes)
         except StoreError:
             # save(overwrite=True) removes the old arrays; then the new ones are read.
             if (newer := read_stored_group(location)) is None or newer.attributes == record.attributes:
@@ -154,13 +155,13 @@ def load(
     raise StoreError(f"the model at {path} was replaced {MAX_READS} times during the read: load it again later")
 
 
-def _decode(decoder: Decoder) -> Any:
+def _decode(group: StoredGroup, extra_classes: Sequence[type]) -> Any:
     """Decode the model of a stored group."""
-    url, head = decoder.group.location.url, decoder.group.attributes[KEY]
+    url, head = group.location.url, group.attributes[KEY]
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise StoreError(f"the model at {url} has another format than {FORMAT}: install the dspectral that wrote it")
     try:
-        return decoder.decode(head)
+        return Decoder(group.array, partial(decode_object, extra_classes=extra_classes)).decode(head)
     except StoreError:
         raise
     except (LookupError, TypeError, AttributeError, ValueError) as error:

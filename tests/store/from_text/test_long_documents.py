@@ -74,7 +74,7 @@ def test_parquet_cells_and_whole_files_have_the_same_limit(tmp_path):
     with pytest.raises(ValueError, match=r"row group 0, row 1.*29 bytes"):
         read(path, DocumentSizeLimit(29), field="text")
     path = parquet(["a" * (1 << 20), "b" * (1 << 20)], tmp_path / "long.parquet")
-    with pytest.raises(ValueError, match=r"row group 0.*of 2"):
+    with pytest.raises(ValueError, match="row group 0, row 0"):
         read(path, DocumentSizeLimit(1 << 10), field="text")  # and is not read
     names = [
         put(f"whole-{i}.txt", text).replace("//", "///") for i, text in enumerate(["\ufeffto be", "or\nnot to be", ""])
