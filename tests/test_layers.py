@@ -15,7 +15,6 @@ FLOORS = {
     "dspectral.quantities": 0,
     "dspectral.paths": 0,
     "dspectral.run_plan": 1,
-    "dspectral.encoding": 2,
     "dspectral.summary_files": 2,
     "dspectral.types": 1,
     "dspectral.parameters": 2,

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from scipy import sparse
 
-from dspectral.encoding import Decoder, encode
 from dspectral.registry import CLASSES, check_shapes
+from dspectral.summary_files import Decoder, encode
 from dspectral.text.tokenizers import RULE_NAMES, Tokenizer, as_tokenizer
 from dspectral.types import JSON, is_sparse
 

@@ -10,12 +10,12 @@ from pkgutil import walk_packages
 from typing import Any, cast
 
 from dspectral import decomposition, methods, preprocessing
-from dspectral.encoding import Decoder
 from dspectral.inputs.texts import is_fitted
 from dspectral.persistence.encoding import decode_object, encode_object, get_class_name
 from dspectral.store.arrays import UNFINISHED, StoredGroup, read_stored_group, write_stored_group
 from dspectral.store.location import Location, StoreError
 from dspectral.store.lock import HOLDER_FILE, LOCK_FILE, hold_write_lock
+from dspectral.summary_files import Decoder
 from dspectral.text.tokenizers import register_tokenizer
 
 FORMAT = 1
