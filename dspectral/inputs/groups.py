@@ -9,7 +9,7 @@ from dspectral.types import Int32s, Int64s
 
 MAX_GROUPS, MAX_PERIODS = 24, 60
 """Maximum number of groups, and of days or months before longer periods are used."""
-DATE = re.compile(r"(\d{4})(?:[-/](\d\d))?(?:[-/](\d\d))?(?=$|[T ])")
+DATE = re.compile(r"(\d{4})(?:[-/](\d\d))?(?:[-/](\d\d))?(?=$|[T ]\d)")
 """A date, with what may follow it."""
 
 

@@ -132,9 +132,13 @@ def follow_topics(model: Any, counts: Any, by: Any, n_words: int) -> FollowedTop
     shape = (n_periods, N_PARTS)
     n_documents = sums.n_documents.reshape(shape)
     documents = np.moveaxis(sums.documents.reshape(*shape, k), -1, 0)
-    with_word = np.moveaxis(sums.words.toarray().reshape(*shape, k * n_words), -1, 0)
-    shares = RatioSeries(documents, np.broadcast_to(n_documents.astype(np.float64), documents.shape))
-    words = RatioSeries(with_word, np.repeat(documents, n_words, axis=0))
+    shares = RatioSeries.from_parts(documents, np.broadcast_to(n_documents.astype(np.float64), documents.shape))
+    of_words = []
+    for topic in range(k):  # all topics at once would be dense in all cells
+        counts = sums.words[:, topic * n_words : (topic + 1) * n_words].toarray().reshape(*shape, n_words)
+        counts = np.moveaxis(counts, -1, 0)
+        of_words.append(RatioSeries.from_parts(counts, np.broadcast_to(documents[topic], counts.shape)))
+    words = RatioSeries(*map(np.concatenate, zip(*of_words, strict=True)))
     labels = [f"topic {topic}" for topic in range(k)]
     if model.words_ is not None:
         labels = [" ".join(top) for top in model.top_words(3)]

@@ -11,7 +11,7 @@ from dspectral.methods.topics.rotation import TopicMixture
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, Doubles, Int32s, Int64s, IntArray
 
-N_PARTS = 20
+N_PARTS = 30
 """Parts of the documents of a period; their differences are the noise that a change must exceed."""
 
 
@@ -68,81 +68,80 @@ def assign_parts(codes: IntArray, n_periods: int) -> Int64s:
 
 
 class RatioSeries(NamedTuple):
-    """Ratios of counts over periods, with the noise between the parts of a period.
+    """Ratios ``counts / sizes`` over periods, with the variances of the counts and their degrees of freedom.
 
-    Shapes: `counts` and `sizes` (s, T, N_PARTS), for s series; `sizes` are whole numbers.
+    Shapes: all (s, T), for s series.
     """
 
     counts: Doubles
     sizes: Doubles
+    variances: Doubles
+    freedom: Doubles
+
+    @classmethod
+    def from_parts(cls, counts: Doubles, sizes: Doubles) -> Self:
+        """Return the series of the parts of periods. Shapes: `counts` and `sizes` (s, T, N_PARTS), whole numbers.
+
+        With n parts the variance is that of the jackknife that leaves out one part, to first order: n / (n - 1) times
+        the sum of the squares of ``counts - ratio * sizes``.
+        """
+        count, size, n_parts = counts.sum(axis=2), sizes.sum(axis=2), np.count_nonzero(sizes, axis=2)
+        errors = counts - (count / np.maximum(size, 1.0))[..., None] * sizes
+        freedom = np.maximum(n_parts - 1.0, 0.0)
+        return cls(count, size, np.square(errors).sum(axis=2) * n_parts / np.maximum(freedom, 1.0), freedom)
 
     def ratios(self) -> Doubles:
         """Return the ratio of each period (s, T), nan without documents."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.counts.sum(axis=2) / self.sizes.sum(axis=2))
-
-    def squared_errors(self) -> tuple[Doubles, Doubles]:
-        """Return the variance of the counts of each period, and its degrees of freedom, both (s, T).
-
-        With n parts this is the jackknife that leaves out one part, to first order: n / (n - 1) times the sum of the
-        squares of ``counts - ratio * sizes``.
-        """
-        n_parts = np.count_nonzero(self.sizes, axis=2)
-        errors = self.counts - np.nan_to_num(self.ratios())[..., None] * self.sizes
-        return np.square(errors).sum(axis=2) * n_parts / np.maximum(n_parts - 1, 1), np.maximum(n_parts - 1.0, 0.0)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.counts / self.sizes)
 
     def intervals(self) -> Doubles:
         """Return Wilson's interval of 95 % of each ratio (s, T, 2), of as many documents as have the same error."""
-        ratio, n = np.nan_to_num(self.ratios()), np.maximum(self.sizes.sum(axis=2), 1)
-        variance, freedom = self.squared_errors()
+        ratio, n = np.nan_to_num(self.ratios()), np.maximum(self.sizes, 1.0)
         independent = n * ratio * (1 - ratio)
-        n_effective = n / np.maximum(np.divide(variance, independent, out=np.ones_like(n), where=independent > 0), 1.0)
-        t = scipy.stats.t.ppf(0.975, np.maximum(freedom, 1.0))
+        excess = np.divide(self.variances, independent, out=np.ones_like(n), where=independent > 0)
+        n_effective = n / np.maximum(excess, 1.0)
+        t = scipy.stats.t.ppf(0.975, np.maximum(self.freedom, 1.0))
         center = ratio + t**2 / (2 * n_effective)
         width = t * np.sqrt(ratio * (1 - ratio) / n_effective + np.square(t / (2 * n_effective)))
         scale = 1 + t**2 / n_effective
-        bounds = np.stack(
-            [np.minimum((center - width) / scale, ratio), np.maximum((center + width) / scale, ratio)], axis=-1
-        )
-        return np.where(self.sizes.sum(axis=2)[..., None] > 0, np.clip(bounds, 0.0, 1.0), np.nan)
+        low, high = np.minimum((center - width) / scale, ratio), np.maximum((center + width) / scale, ratio)
+        return np.where(self.sizes[..., None] > 0, np.clip(np.stack([low, high], axis=-1), 0.0, 1.0), np.nan)
 
     def p_values(self) -> Doubles:
         """Return the probability of a difference as large between all periods before and after each one (s, T - 1).
 
-        It is the larger one of two: of Welch's t by the errors of :meth:`squared_errors`, which sees that documents of
-        a part depend on each other; and of an exact binomial split of the counts, which holds for few documents.
+        It is the larger one of two: of Welch's t by the variances, which see that documents of a part depend on each
+        other; and of an exact binomial split of the counts, which holds for few documents.
         """
-        variance, freedom = self.squared_errors()
-        count, size = self.counts.sum(axis=2), self.sizes.sum(axis=2)
-        sides = []
-        for flip in (slice(None), slice(None, None, -1)):
-            c, n, v = (np.cumsum(values[:, flip], axis=1)[:, :-1][:, flip] for values in (count, size, variance))
-            w = np.cumsum(
-                np.divide(variance**2, freedom, out=np.zeros_like(variance), where=freedom > 0)[:, flip], axis=1
-            )
-            sides.append((c, np.maximum(n, 1.0), v, w[:, :-1][:, flip], n > 0))
-        (c, n, v, w, any_before), (d, m, u, x, any_after) = sides
+        squares = np.divide(self.variances**2, self.freedom, out=np.zeros_like(self.counts), where=self.freedom > 0)
+        terms = np.stack([self.counts, self.sizes, self.variances, squares])
+        c, n, v, w = np.cumsum(terms, axis=2)[..., :-1]
+        d, m, u, x = np.cumsum(terms[..., ::-1], axis=2)[..., :-1][..., ::-1]
+        has_both, n, m = (n > 0) & (m > 0), np.maximum(n, 1.0), np.maximum(m, 1.0)
         squared = v / n**2 + u / m**2
         spread = w / n**4 + x / m**4
         dof = np.divide(squared**2, spread, out=np.full_like(spread, N_PARTS - 1.0), where=spread > 0)
         difference = np.abs(c / n - d / m)
         t = np.divide(difference, np.sqrt(squared), out=np.full_like(difference, np.inf), where=squared > 0)
         p = 2 * scipy.stats.t.sf(t, dof)
-        first, total, share = np.rint(c), np.rint(c) + np.rint(d), n / (n + m)
-        low = scipy.stats.binom.cdf(first, total, share)
-        high = scipy.stats.binom.sf(first - 1, total, share)
+        low = scipy.stats.binom.cdf(c, c + d, n / (n + m))
+        high = scipy.stats.binom.sf(c - 1, c + d, n / (n + m))
         p = np.maximum(p, np.minimum(2 * np.minimum(low, high), 1.0))
-        return np.where(any_before & any_after & (difference > 0), p, 1.0)
+        return np.where(has_both & (difference > 0), p, 1.0)
 
     def find_changes(self, false_alarms: float) -> list[tuple[int, tuple[int, float, float]]]:
         """Return the changes as (series, (first period after it, ratio before, ratio after)).
 
         Each series is cut where its two sides differ most, if that is significant among all s (T - 1) places; then both
         sides are cut in the same way, and cuts that are not significant between their neighbors are removed. Without a
-        change none is reported but with the probability ``false_alarms``.
+        change none is reported but with the probability ``false_alarms``; else about this share of them is false.
         """
-        n_series, n_periods, _ = self.counts.shape
-        level = false_alarms / (n_series * (n_periods - 1))
+        n_series, n_periods = self.counts.shape
+        # Benjamini and Hochberg: the largest p-value that is at most its rank times this share of the number of tests.
+        smallest = np.sort(self.p_values(), axis=None)
+        passes = np.flatnonzero(smallest <= false_alarms * np.arange(1, smallest.size + 1) / smallest.size)
+        level = smallest[passes.max()] if passes.size else 0.0
         pending, cuts = [(np.arange(n_series), 0, n_periods)], dict[int, list[int]]()
         while pending:
             series, start, stop = pending.pop()
@@ -161,11 +160,11 @@ class RatioSeries(NamedTuple):
                 worst = p.max()
                 if worst > level:
                     del edges[1 + int(p.argmax())]
-            count, size = (np.add.reduceat(values[one].sum(axis=1), edges[:-1]) for values in self)
+            count, size = (np.add.reduceat(values[one], edges[:-1]) for values in self[:2])
             ratio = (count / np.maximum(size, 1.0)).tolist()
             changes += [(one, change) for change in zip(edges[1:-1], ratio[:-1], ratio[1:], strict=True)]
         return changes
 
     def select(self, series: Any, start: int, stop: int) -> "RatioSeries":
         """Return some series in the periods from ``start`` to before ``stop``."""
-        return RatioSeries(self.counts[series, start:stop], self.sizes[series, start:stop])
+        return RatioSeries(*(values[series, start:stop] for values in self))
