@@ -6,7 +6,7 @@ from inspect import signature
 import numpy as np
 import pytest
 
-from dspectral import LsiModel, TruncatedSVD, VocabularySettings, build_store, write_counts
+from dspectral import LsiModel, VocabularySettings, build_store, write_counts
 from tests.interop.rows import row
 from tests.strategies import zipf_counts
 
@@ -40,18 +40,6 @@ def test_a_store_becomes_a_corpus_of_gensim(tmp_path):
         for document in matutils.Sparse2Corpus(block.compute(), documents_columns=False)
     ]
     assert np.array_equal(matutils.corpus2dense(documents, 50, 120).T, ROWS.toarray())
-
-
-@row("gensim", "both", "`LsiModel` and `TruncatedSVD` find the same singular values on one store")
-def test_lsi_of_gensim_and_ours_agree(tmp_path):
-    from gensim import matutils
-    from gensim.models import LsiModel
-
-    store = write_counts(ROWS, str(tmp_path / "store"), block_rows=50)
-    corpus = matutils.Sparse2Corpus(store.counts.compute(), documents_columns=False)
-    reference = LsiModel(corpus, num_topics=5, onepass=False, power_iters=8, extra_samples=40, random_seed=0)
-    actual = TruncatedSVD(5).fit(store)
-    assert np.allclose(reference.projection.s, actual.singular_values_, rtol=1e-3)
 
 
 @row(
@@ -120,17 +108,3 @@ def test_our_lsi_model_has_the_names_of_gensims():
     ):
         known = list(signature(getattr(Theirs, name)).parameters)
         assert list(signature(getattr(LsiModel, name)).parameters)[: len(known)] == known
-
-
-def test_documents_decay_as_in_gensim():
-    gensim = pytest.importorskip("gensim")
-    bags = list(gensim.matutils.Sparse2Corpus(ROWS, documents_columns=False))
-    for onepass in (True, False):
-        both = [
-            kind(bags[:60], 50, chunksize=20, decay=0.7, onepass=onepass) for kind in (LsiModel, gensim.models.LsiModel)
-        ]
-        for model in both:
-            model.add_documents(bags[60:])
-        n = min(len(model.projection.s) for model in both)
-        assert n > 30
-        assert np.allclose(both[0].projection.s[:n], both[1].projection.s[:n], rtol=1e-2, atol=0.05)

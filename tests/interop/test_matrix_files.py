@@ -3,13 +3,11 @@
 import numpy as np
 from scipy import sparse
 
-from dspectral import NgramHashing, TfidfWeighting, TruncatedSVD
 from dspectral.io import build_labeled_store, write_labeled_text
 from tests.interop.rows import row
 from tests.strategies import zipf_counts
 
 ROWS = zipf_counts(40, 30, 2).astype(np.float32)
-TEXTS = ["play some jazz music", "what is the weather", "play a song", "will it rain today"] * 10
 LABELS = sparse.csr_array((np.random.default_rng(0).random((40, 6)) < 0.3).astype(np.float32))
 
 
@@ -47,16 +45,3 @@ def check_labeled(read):
     X, labels = read
     assert np.allclose(X.toarray(), ROWS.toarray())
     assert [sorted(map(int, one)) for one in labels] == [row.nonzero()[0].tolist() for row in LABELS.toarray()]
-
-
-@row("scikit-learn", "inside", "`Pipeline`, `GridSearchCV` and `cross_val_score` with hashing, tf-idf and SVD")
-def test_our_estimators_stand_in_pipelines_of_scikit_learn():
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import GridSearchCV, cross_val_score
-    from sklearn.pipeline import make_pipeline
-
-    pipeline = make_pipeline(NgramHashing(2**8), TfidfWeighting(), TruncatedSVD(3), LogisticRegression())
-    y = np.arange(40) % 2
-    assert cross_val_score(pipeline, TEXTS, y, cv=4).mean() == 1
-    actual = GridSearchCV(pipeline, {"truncatedsvd__n_components": [2, 4]}, cv=2).fit(TEXTS, y)
-    assert actual.best_score_ == 1

@@ -13,7 +13,6 @@ from scipy import sparse
 from dspectral import pp
 
 pytest.importorskip("scanpy")
-pytestmark = pytest.mark.filterwarnings("ignore")  # other programs warn of each other
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(RNG.gamma(0.3, 1, size=300) * RNG.gamma(2, 0.5, size=(600, 1))).astype(np.float32)
 COUNTS[5], COUNTS[:, 9] = 0, 0  # a cell and a gene of zeros

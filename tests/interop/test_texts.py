@@ -62,42 +62,6 @@ def test_a_frame_is_hashed_and_built_into_a_store(package, tmp_path):
     check_frame(import_module(package).DataFrame({"text": TEXTS}), tmp_path)
 
 
-@row("Dask Bag", "from", "`build_store` of a `Bag` of strings, each partition computed once", packages="dask")
-def test_a_bag_is_built_into_a_store_by_partitions(tmp_path):
-    import dask
-    import dask.bag as db
-
-    seen = []
-    with dask.config.set(scheduler="synchronous"):
-        bag = db.from_sequence(TEXTS, npartitions=3)
-        check_built(bag.map_partitions(lambda part: seen.append(1) or list(part)), tmp_path)
-    assert len(seen) == 3
-
-
-@row(
-    "Dask DataFrame",
-    "from",
-    "`build_store` of a column, lazily, and of the frame with `field=`",
-    packages="dask pandas",
-)
-@pytest.mark.parametrize("field", [None, "text"])
-def test_a_dask_frame_is_built_into_a_store(field, tmp_path):
-    dd = pytest.importorskip("dask.dataframe")
-    import pandas as pd
-
-    made = dd.from_pandas(pd.DataFrame({"text": TEXTS}), npartitions=3)
-    check_built(made if field else made["text"], tmp_path, **({"field": field} if field else {}))
-
-
-@row("pyarrow", "from", "`build_store` of a Parquet file in row groups, `field=`")
-def test_a_parquet_file_of_pyarrow_is_built_into_a_store(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table({"id": range(30), "text": TEXTS}), tmp_path / "texts.parquet", row_group_size=11)
-    check_built(str(tmp_path / "texts.parquet"), tmp_path, field="text")
-
-
 @row(
     "polars",
     "from",
