@@ -12,7 +12,7 @@ import dask.array as da
 import numpy as np
 import psutil
 import pytest
-from distributed import Client
+from distributed import Client, get_worker
 
 import dspectral
 from dspectral import ClusterError
@@ -51,10 +51,11 @@ def meanwhile(act, rows, folder):
 
 
 def leak(item):
-    """Take memory that no spilling gives back, until the worker pauses."""
+    """Take memory that no spilling gives back, and wait until the worker pauses."""
     while psutil.Process().memory_info().rss < 0.86 * 600 * MB:
         HELD.append(np.ones(2 * MB))
-    time.sleep(0.5)  # the worker looks at its memory five times a second
+    while get_worker().status.name == "running":
+        time.sleep(0.01)
     return item
 
 
@@ -87,7 +88,7 @@ def a_cluster():
 @real
 def test_paused_worker_ends_the_pass_with_an_error_about_memory():
     with (
-        dask.config.set({"distributed.worker.memory.terminate": False, **limits(1, 15)}),
+        dask.config.set({"distributed.worker.memory.terminate": False, **limits(1, 3)}),
         forked_workers(),
         Client(n_workers=1, threads_per_worker=1, memory_limit="600MB", dashboard_address=":0"),
         pytest.raises(ClusterError, match=r"is paused with [\d.]+ [MG]iB of .*memory"),

@@ -3,7 +3,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -13,9 +12,13 @@ import time
 from dspectral.engine import run_tasks
 from workflows._form import form, running
 
+def wait(seconds):
+    print("waiting", flush=True)
+    time.sleep(seconds)
+
 def main():
     with form.run(form.parser("rivers", "Wait.").parse_args()):
-        run_tasks(time.sleep, [3.0] * 8, name="sleep")
+        run_tasks(wait, [0.5] * 200, name="wait")
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
@@ -32,12 +35,14 @@ def test_stopped_program_closes_workers_and_leaves_no_semaphore(signals, tmp_pat
     running = subprocess.Popen(
         given, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert "dashboard" in running.stdout.readline()
-    time.sleep(1.0)
+    assert any("waiting" in line for line in running.stdout)
+    error = ""
     for number in signals:
         running.send_signal(number)
-        time.sleep(0.5)
-    _, error = running.communicate(timeout=120)
+        while "stopping" not in error:
+            assert (line := running.stderr.readline())
+            error += line
+    error += running.communicate()[1]
     assert running.returncode == 130
     message = [line for line in error.splitlines() if not line.startswith("[")]
     assert re.fullmatch("python -m workflows.rivers: .* out", message[-1])
