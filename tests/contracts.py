@@ -23,8 +23,6 @@ class Case(NamedTuple):
         Returns ``(X, y)``; y is None where there is none.
     result : callable
         What a user gets of a fitted estimator and X, as an array or a list.
-    grid : dict
-        Parameters to search over.
     kind : str
         What X is: "rows", "texts", "sentences" or "tagged".
     """
@@ -32,7 +30,6 @@ class Case(NamedTuple):
     make: Callable[..., Any]
     data: Callable[[], tuple[Any, Any]]
     result: Callable[[Any, Any], Any]
-    grid: dict[str, list[Any]]
     kind: str
 
 
@@ -99,81 +96,42 @@ VECTORS = np.random.default_rng(5).standard_normal((8, 3))
 WORDS = ["play", "jazz", "loud", "music", "book", "flight", "cheap", "paris"]
 
 
-def made(name: str, **small: Any) -> Callable[..., Any]:
-    """Return a function that makes an estimator of this name with small parameters."""
-    return lambda **parameters: getattr(dspectral, name)(**{**small, **parameters})
+def case(name: str, kind: str, data: Any, result: Any = transformed, **small: Any) -> tuple[str, Case]:
+    """Return the name and the case of an estimator with small parameters."""
+    return name, Case(lambda **parameters: getattr(dspectral, name)(**{**small, **parameters}), data, result, kind)
 
 
-CASES: dict[str, Case] = {
-    "SketchedPCA": Case(made("SketchedPCA", n_components=2), rows, transformed, {"n_components": [1, 2]}, "rows"),
-    "PCA": Case(made("PCA", n_components=2), rows, transformed, {"n_components": [1, 2]}, "rows"),
-    "TruncatedSVD": Case(made("TruncatedSVD", n_components=2), rows, transformed, {"n_components": [1, 2]}, "rows"),
-    "Topics": Case(made("Topics", n_topics=2, min_df=1, max_df=1.0), rows, transformed, {"n_topics": [1, 2]}, "rows"),
-    "TfidfWeighting": Case(made("TfidfWeighting"), rows, transformed, {"norm": ["l1", "l2"]}, "rows"),
-    "HybridLSI": Case(
-        made("HybridLSI", n_components=2, alpha=0.3),
-        rows_of_classes,
-        transformed,
-        {"alpha": [0.0, 0.5]},
-        "rows",
-    ),
-    "LocalLSI": Case(
+CASES = dict(
+    [
+        case("SketchedPCA", "rows", rows, n_components=2),
+        case("PCA", "rows", rows, n_components=2),
+        case("TruncatedSVD", "rows", rows, n_components=2),
+        case("Topics", "rows", rows, n_topics=2, min_df=1, max_df=1.0),
+        case("TfidfWeighting", "rows", rows),
+        case("HybridLSI", "rows", rows_of_classes, n_components=2, alpha=0.3),
         # 15 passes a fit instead of 64.
-        made("LocalLSI", n_components=2, recipe=dspectral.LocalRecipe(tol=1e-2)),
-        rows_of_classes,
-        predicted,
-        {"C": [0.5, 1.0]},
-        "rows",
-    ),
-    "MomentMultiLabelClassifier": Case(
-        made("MomentMultiLabelClassifier", n_states=2),
-        rows_of_labels,
-        predicted,
-        {"smoothing": [0.01, 0.3]},
-        "rows",
-    ),
-    "VectorQuantizer": Case(made("VectorQuantizer", n_codes=4), frames, transformed, {"n_codes": [2, 4]}, "rows"),
-    "TreePCA": Case(
-        made("TreePCA", n_components=2, length=4),
-        joined_vectors,
-        transformed,
-        {"n_components": [1, 2]},
-        "rows",
-    ),
-    "NgramHashing": Case(made("NgramHashing", n_features=64), texts, transformed, {"n_features": [32, 64]}, "texts"),
-    "SentenceRepresentation": Case(
-        made("SentenceRepresentation", n_components=2, n_features=256, min_df=1),
-        texts,
-        transformed,
-        {"weight": [0.5, 1.0]},
-        "texts",
-    ),
-    "WordVectorRepresentation": Case(
-        made("WordVectorRepresentation", words=WORDS, vectors=VECTORS), texts, transformed, {}, "texts"
-    ),
-    "IntentClassifier": Case(made("IntentClassifier", C=1.0), texts_of_classes, predicted, {"C": [0.3, 1.0]}, "texts"),
-    "WordEmbedding": Case(
-        made("WordEmbedding", n_components=2),
-        sentences,
-        lambda model, X: model.vectors_,
-        {"n_components": [1, 2]},
-        "sentences",
-    ),
-    "SpectralBrownClustering": Case(
-        made("SpectralBrownClustering", n_clusters=3, n_dimensions=4),
-        sentences,
-        lambda model, X: model.labels_,
-        {"n_clusters": [2, 3]},
-        "sentences",
-    ),
-    "AnchorHMM": Case(
-        made("AnchorHMM", n_states=3, min_count=1), sentences, predicted, {"n_states": [2, 3]}, "sentences"
-    ),
-    "EMHMM": Case(made("EMHMM", n_states=2, n_iter=3), sentences, predicted, {"n_states": [2, 3]}, "sentences"),
-    "RefinementHMM": Case(
-        made("RefinementHMM", n_refinements=2), tagged, predicted, {"smoothing": [0.1, 1.0]}, "tagged"
-    ),
-}
+        case("LocalLSI", "rows", rows_of_classes, predicted, n_components=2, recipe=dspectral.LocalRecipe(tol=1e-2)),
+        case("MomentMultiLabelClassifier", "rows", rows_of_labels, predicted, n_states=2),
+        case("VectorQuantizer", "rows", frames, n_codes=4),
+        case("TreePCA", "rows", joined_vectors, n_components=2, length=4),
+        case("NgramHashing", "texts", texts, n_features=64),
+        case("SentenceRepresentation", "texts", texts, n_components=2, n_features=256, min_df=1),
+        case("WordVectorRepresentation", "texts", texts, words=WORDS, vectors=VECTORS),
+        case("IntentClassifier", "texts", texts_of_classes, predicted, C=1.0),
+        case("WordEmbedding", "sentences", sentences, lambda model, _: model.vectors_, n_components=2),
+        case(
+            "SpectralBrownClustering",
+            "sentences",
+            sentences,
+            lambda model, _: model.labels_,
+            n_clusters=3,
+            n_dimensions=4,
+        ),
+        case("AnchorHMM", "sentences", sentences, predicted, n_states=3, min_count=1),
+        case("EMHMM", "sentences", sentences, predicted, n_states=2, n_iter=3),
+        case("RefinementHMM", "tagged", tagged, predicted, n_refinements=2),
+    ]
+)
 
 TAKES_SEQUENCES = "takes sentences, lists of tokens, where this check gives a matrix of numbers"
 TAKES_TEXTS = "takes texts, where this check gives a matrix of numbers"

@@ -155,9 +155,7 @@ def test_a_pipeline_does_not_open_the_cache_folder_in_its_file(path):
 
 @pytest.mark.parametrize("name", CASES)
 def test_each_array_of_a_class_has_a_shape_that_is_checked(name):
-    case = CASES[name]
-    X, y = case.data()
-    model = case.make().fit(X, y) if y is not None else case.make().fit(X)
+    model = CASES[name].make().fit(*CASES[name].data())
     shapes = {key: shape for kind in type(model).__mro__ for key, shape in SHAPES.get(kind, {}).items()}
     matrices = {key for key, value in vars(model).items() if isinstance(value, np.ndarray) and value.ndim > 1}
     assert matrices <= shapes.keys() | model.get_params(deep=False).keys()

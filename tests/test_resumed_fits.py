@@ -42,7 +42,7 @@ def test_fit_with_checkpoints_equals_the_fit_without(name, lazily, tmp_path):
         if not sparse.issparse(X):
             pytest.skip("lazy rows are made of a store of counts")
         X = write_counts(X, str(tmp_path / "store"), block_rows=7)
-    fit = lambda: CASES[name].make().fit(X, *(() if y is None else (y,)))  # noqa: E731
+    fit = lambda: CASES[name].make().fit(X, y)  # noqa: E731
     expected = vars(fit())
     passes = []
     for _ in range(2):

@@ -1,10 +1,7 @@
 """The tools count tokens and importers, and find mutations that are stale."""
 
-from pathlib import Path
-
 from tools import measure_house, mutants
 
-ROOT = Path(__file__).parent.parent
 SOURCES = {
     "dspectral/__init__.py": "",
     "dspectral/engine/__init__.py": "from lazy_loader import attach_stub\n",

@@ -137,16 +137,6 @@ def test_a_scheduler_without_a_dashboard_is_named_in_a_sentence(rows):
         assert sketch(rows).n_components == 3
 
 
-def test_a_scheduler_that_cannot_load_the_page_is_named_in_a_sentence(client, monkeypatch):
-    def broken(name):
-        raise ModuleNotFoundError(f"No module named {name!r}")
-
-    monkeypatch.setattr(plugins, "NAME", "another")
-    monkeypatch.setattr(plugins, "import_module", broken)
-    problem = plugins.install(client.cluster.scheduler)
-    assert "'dspectral.dashboard.page'" in problem
-
-
 @pytest.mark.parametrize(
     ("error", "match"),
     [

@@ -174,21 +174,3 @@ def test_commands_of_the_manifest_are_ones_that_dask_understands():
     worker = dask_worker.main.make_context("worker", container("worker")["args"][2:]).params
     assert (worker["nthreads"], parse_timedelta(worker["death_timeout"])) == (1, 120)
     assert values["host"] == "0.0.0.0"  # noqa: S104  inside a pod
-
-
-def test_pods_have_a_little_more_memory_than_their_workers():
-    worker = container("worker")
-    limits, arguments = worker["resources"], worker["args"]
-    assert limits["limits"] == limits["requests"]
-    limit = parse_bytes(limits["limits"]["memory"] + "B")
-    assert 0.8 * limit < parse_bytes(arguments[arguments.index("--memory-limit") + 1]) < limit
-    assert arguments[arguments.index("--local-directory") + 1] in {m["mountPath"] for m in worker["volumeMounts"]}
-
-
-def test_image_has_the_configuration_where_dask_reads_it():
-    lines = (FILES / "Dockerfile").read_text(encoding="utf-8").splitlines()
-    copied = dict(line.split()[1:] for line in lines if line.startswith("COPY"))
-    assert all((FILES.parents[1] / source).exists() for source in copied)
-    folder = str(Path(copied["docs/deployment/dspectral.yaml"]).parent)
-    assert folder in {str(path) for path in ("/etc/dask", *dask.config.paths)}
-    assert any(line.startswith("ENV OMP_NUM_THREADS=1") for line in lines)

@@ -6,28 +6,12 @@ from typing import Any
 
 from dspectral.store.arrays import CONTENT_HASH, add_content_hash
 
-GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
-
-
-def paths_of(value: Any, kind: type = str, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return where the values of a kind are in lists and dicts, as keys one inside the other; seals are left out."""
-    if isinstance(value, dict | list):
-        pairs = value.items() if isinstance(value, dict) else enumerate(value)
-        return [path for key, one in pairs if key != CONTENT_HASH for path in paths_of(one, kind, (*at, key))]
-    return [at] if isinstance(value, kind) else []
-
 
 def estimators_of(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return where the estimators of a model are."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     own = [at] if isinstance(value, dict) and value.get("kind") == "object" else []
     return [*own, *(path for key, one in pairs for path in estimators_of(one, (*at, key)))]
-
-
-def value_at(value: Any, path: tuple[Any, ...]) -> Any:
-    for key in path:
-        value = value[key]
-    return value
 
 
 def with_value(value: Any, path: tuple[Any, ...], new: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 from sklearn.svm import LinearSVC
 
 from dspectral import TruncatedSVD, load, save
-from dspectral.store.arrays import CONTENT_HASH, add_content_hash
+from tests.trust.edits import edit, estimators_of
 
 X, Y = np.random.default_rng(3).random((20, 5)), np.arange(20) % 2
 PIPELINES = {
@@ -22,26 +21,6 @@ PIPELINES = {
         FeatureUnion([("a", make_pipeline(MaxAbsScaler(), TruncatedSVD(2))), ("b", Normalizer())]), Ridge()
     ),
 }
-
-
-def edited(path, change):
-    """Change each estimator in a file of a model; return how many there are."""
-    file = Path(path) / "zarr.json"
-    metadata = json.loads(file.read_text())
-    found = list(estimators(metadata["attributes"]["dspectral_model"]))
-    for node in found:
-        change(node)
-    content = {key: one for key, one in metadata["attributes"].items() if key != CONTENT_HASH}
-    file.write_text(json.dumps({**metadata, "attributes": add_content_hash(content)}))
-    return len(found)
-
-
-def estimators(node):
-    if isinstance(node, dict):
-        yield from [node] if node.get("kind") == "object" else []
-        node = list(node.values())
-    for one in node if isinstance(node, list) else ():
-        yield from estimators(one)
 
 
 class Payload:
@@ -69,11 +48,9 @@ def test_no_pickle_of_a_sender_is_read_by_the_next_fit(tmp_path, name):
     # A folder that the file names as a parameter is left out.
     load(path).fit(X, Y)
     assert not trace.exists()
-
-    def plant(node):
-        node["attributes"]["memory"] = cache
-
-    edited(path, plant)
+    file = tmp_path / "model" / "zarr.json"
+    for at in estimators_of(json.loads(file.read_text())):
+        edit(file, (*at, "attributes", "memory"), cache)
     with pytest.raises(ValueError, match=r"memory' hides|Certificate"):
         load(path).fit(X, Y)
     assert not trace.exists()

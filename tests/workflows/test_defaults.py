@@ -136,13 +136,6 @@ def test_defaults_are_compared_with_the_best_peer_of_each_job(data, tmp_path, mo
     assert all(row["n"] <= 70 for row in rows)
 
 
-def test_names_of_a_language_are_of_four_kinds():
-    pytest.importorskip("babel")
-    train, test = sets.read_whole(None, "names-th", "", 0).final
-    assert set(train.y) == set(test.y) == {"language", "territory", "currency", "city"}
-    assert not set(train.X) & set(test.X)
-
-
 def test_jackknife_and_purity_are_those_of_all_rows():
     rng = np.random.default_rng(0)
     truth, predicted = rng.integers(3, size=(2, 2000))

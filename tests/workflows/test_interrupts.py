@@ -40,8 +40,7 @@ def test_stopped_program_closes_workers_and_leaves_no_semaphore(signals, tmp_pat
     for number in signals:
         running.send_signal(number)
         while "stopping" not in error:
-            assert (line := running.stderr.readline())
-            error += line
+            error += next(running.stderr)
     error += running.communicate()[1]
     assert running.returncode == 130
     message = [line for line in error.splitlines() if not line.startswith("[")]

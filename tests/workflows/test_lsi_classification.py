@@ -1,5 +1,4 @@
 import json
-import re
 
 import numpy as np
 import pytest
@@ -8,7 +7,6 @@ from dspectral import HybridLSI, load
 from tests.schedulers import forked_workers
 from tests.workflows.programs import report_of, values_of
 from tests.workflows.programs import words as words_of
-from workflows import lsi_classification
 
 FAST = words_of("--folds 2 --C 1 --a 5 --alpha 0.5 --gamma 1 2 --b 0.2 --terms 100")
 
@@ -62,18 +60,3 @@ def test_cross_validation_chooses_and_workers_give_the_same_figures(tmp_path):
         figures.append([(r["metric"], r["value"], r["C"], r["alpha"]) for r in rows if r["metric"] != "cpu_seconds"])
         assert isinstance(load(str(tmp_path / name / "model")), HybridLSI)
     assert figures[0] == figures[1]
-
-
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        (["--label", "subject"], "'subject'"),
-        (["--n-components", "1000", "--methods", "lsi"], "--n-components.*1000"),
-    ],
-)
-def test_what_is_wrong_is_a_sentence_and_nothing_is_written(files, tmp_path, capsys, more, sentence):
-    with pytest.raises(SystemExit) as stopped:
-        lsi_classification.main([*files, *FAST, *more, "--out", str(tmp_path / "out")])
-    assert stopped.value.code == 2
-    assert re.search(sentence, capsys.readouterr().err)
-    assert not (tmp_path / "out" / "report.json").exists()

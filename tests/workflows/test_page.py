@@ -1,14 +1,10 @@
-import ast
 import json
-from pathlib import Path
 
 import pytest
 
 from workflows._form.glossary import COLUMNS, METRICS
 from workflows._form.page import page
 from workflows._form.report import Plot, Report
-
-ROOT = Path(__file__).parent.parent.parent / "workflows"
 
 
 @pytest.fixture
@@ -55,17 +51,3 @@ def test_page_begins_with_answer_and_picture_and_folds_the_rest(report):
     assert places == sorted(places)
     assert actual.index("<h2>Results") > actual.index('<p class="answer">')
     assert json.loads(report.as_json())["answer"] == report.answer
-
-
-def test_every_field_of_every_workflow_is_explained():
-    """Those that are written out as keywords of ``row``, ``rows`` and ``detail``, or in a dict called ``fields``."""
-    named = {}
-    for path in ROOT.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("row", "rows", "detail"):
-                named |= dict.fromkeys((one.arg for one in node.keywords if one.arg), path.name)
-            elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "fields":
-                literals = (one for one in ast.walk(node.value) if isinstance(one, ast.Dict))
-                named |= {getattr(key, "value", "data"): path.name for one in literals for key in one.keys}
-    assert "unlabeled" in named
-    assert {name: path for name, path in named.items() if name not in COLUMNS} == {}
