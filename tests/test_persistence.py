@@ -332,7 +332,7 @@ def test_loads_beside_overwrites_return_a_saved_model_whole(path, n_savers):
 
     def overwrite(seed):
         try:
-            for number in np.random.default_rng(seed).integers(3, size=8):
+            for number in np.random.default_rng(seed).integers(3, size=4):
                 save(fitted[number], path, overwrite=True)
         except Exception as error:  # noqa: BLE001  whatever it is, the test fails
             errors.append(error)
@@ -349,7 +349,7 @@ def test_loads_beside_overwrites_return_a_saved_model_whole(path, n_savers):
     for saver in savers:
         saver.join()
     assert errors == []
-    last = 8 * n_savers
+    last = 4 * n_savers
     assert [name for name in Location(path).list_names() if name != "zarr.json"] == [f"arrays-{last:04d}"]
 
 

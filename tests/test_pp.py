@@ -155,9 +155,8 @@ def test_store_becomes_an_anndata_with_its_components(tmp_path):
         assert isinstance(result.X, da.Array)
 
 
-def test_many_variables_take_several_passes(monkeypatch):
-    monkeypatch.setattr("dspectral.pp.components.GRAM_COLUMNS", 30)
-    monkeypatch.setattr("dspectral.decomposition.spectrum.GRAM_COLUMNS", 30)
+@pytest.mark.usefixtures("_few_columns_are_many")
+def test_many_variables_take_several_passes():
     adata = anndata.AnnData(lazily(sparse.csr_matrix))
     pp.pca(adata, 5)
     extra = adata.uns["dspectral"]["pca"]
@@ -186,7 +185,6 @@ def collection():
         (made, {"n_comps": 21}, "n_comps=21 .* 1 to 20"),
         (made, {"n_comps": 0}, "n_comps=0 .* 1 to 20"),
         (made, {"layer": "cnt"}, "layer.*'cnt'.*'counts'"),
-        (made, {"obsm": "X_no"}, "obsm.*'X_no'"),
         (made, {"obsm": "a", "layer": "counts"}, "obsm='a'.*layer='counts'"),
         (made, {"obsm": "a", "mask_var": CHOSEN}, "obsm='a'.*mask_var"),
         (made, {"rng": 3, "random_state": 4}, "rng.*random_state"),
@@ -229,14 +227,18 @@ def test_return_info_returns_components_and_variances():
     assert pp.pca(adata, 4, return_info=True) is None
 
 
-def test_rng_has_every_form_of_a_seed(monkeypatch):
+@pytest.fixture
+def _few_columns_are_many(monkeypatch):
     monkeypatch.setattr("dspectral.pp.components.GRAM_COLUMNS", 30)
     monkeypatch.setattr("dspectral.decomposition.spectrum.GRAM_COLUMNS", 30)
+
+
+@pytest.mark.usefixtures("_few_columns_are_many")
+def test_rng_has_every_form_of_a_seed():
     X = lazily(sparse.csr_matrix)
-    seeds = (7, np.int64(7), np.random.default_rng(7), np.random.SeedSequence(7))
-    first, *others = (pp.pca(X, 3, rng=seed).compute() for seed in seeds)
-    for other in others:
-        np.testing.assert_array_equal(other, first)
+    first = pp.pca(X, 3, rng=7).compute()
+    for seed in (np.int64(7), np.random.default_rng(7), np.random.SeedSequence(7)):
+        np.testing.assert_array_equal(pp.pca(X, 3, rng=seed), first)
 
 
 @pytest.mark.parametrize(
@@ -245,11 +247,8 @@ def test_rng_has_every_form_of_a_seed(monkeypatch):
         (ROWS, True, "randomized", True),
         (ROWS, True, "covariance_eigh", False),
         (ROWS, False, "full", True),
-        (ROWS.toarray(), True, "tsqr", True),
         (ROWS.toarray(), True, "full", False),
-        (da.from_array(ROWS.toarray(), chunks=(40, 40)), False, "arpack", True),
         (lazily(sparse.csr_array), True, "auto", True),
-        (lazily(sparse.csr_array), True, "covariance_eigh", False),
     ],
 )
 def test_solvers_that_scanpy_ignores_are_warned_of(X, centered, solver, is_ignored):
@@ -317,11 +316,14 @@ def test_files_that_are_not_writable_fail_before_the_fit(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore:Setting element:UserWarning")
 def test_view_takes_results_as_a_copy_and_leaves_its_parent():
     adata = made()
-    view = adata[10:80]
+    view, counts = adata[10:80], adata[10:60]
     pp.pca(view, 3)
     assert "pca" not in adata.uns
     np.testing.assert_array_equal(view.obsm["X_pca"], pp.pca(ROWS[10:80], 3, mask_var=CHOSEN))
-    assert view.uns["dspectral"]["pca"]["n_passes"] == 1
+    pp.normalize_total(counts, target_sum=50)
+    pp.log1p(counts, base=2)
+    np.testing.assert_allclose(counts.X.toarray(), preprocessed(ROWS.toarray())[10:60], rtol=1e-5)
+    assert (adata.X != ROWS).nnz == 0
 
 
 def scaled(X, *, zero_center, max_value):
@@ -357,8 +359,7 @@ def cells_of(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["sparse", "dense", "dask", "h5ad", "zarr", "backed"])
-@pytest.mark.parametrize("zero_center", [True, False])
-@pytest.mark.parametrize("max_value", [0.1, 2.0, None])  # 0.1 also clips zeros from below
+@pytest.mark.parametrize(("zero_center", "max_value"), [(True, 0.1), (True, None), (False, 2.0)])  # 0.1 clips zeros
 def test_steps_before_pca_are_those_of_the_dense_matrix(kind, zero_center, max_value, tmp_path):
     cells, results = cells_of(kind, tmp_path)
     for _ in range(1 if kind in ("sparse", "dense") else 2):  # recorded steps may be repeated
@@ -434,15 +435,6 @@ def test_steps_refuse_what_does_not_fit(call, named, tmp_path):
     path, _ = cells_of("h5ad", tmp_path)
     with pytest.raises((TypeError, ValueError), match=named):
         call(path)
-
-
-def test_steps_leave_the_parent_of_a_view_unchanged():
-    adata = anndata.AnnData(COUNTS.copy())
-    view = adata[10:60]
-    pp.normalize_total(view, target_sum=50)
-    pp.log1p(view, base=2)
-    np.testing.assert_allclose(view.X, preprocessed(COUNTS)[10:60])
-    np.testing.assert_array_equal(adata.X, COUNTS)
 
 
 def test_genes_of_a_batch_of_one_cell_are_not_selected():

@@ -30,27 +30,17 @@ SETTINGS = {
 }
 USES = {
     "count": lambda store, _: store.count(["red kite"]),
-    "count of a slice": lambda store, _: store[1:3].count(["red kite"]),
-    "nearest": lambda store, _: nearest(TruncatedSVD(2).fit(store.tfidf()), store, "red kite"),
     "nearest of a slice": lambda store, _: nearest(TruncatedSVD(2).fit(store[:4].tfidf()), store[:4], "red kite"),
     "topics": lambda store, _: Topics(2, min_df=1, max_df=1.0).fit(store).transform(["red kite"]),
     "append by its settings": lambda store, place: build_store(Texts(LINES), place, **again(store), append=True),
-    "a vocabulary of its settings": lambda store, place: build_store(Texts(LINES), f"{place}-2", **again(store)),
     "its names in public places": lambda store, place: build_corpus(Texts(LINES), f"{place}-3", tokens=names_of(store)),
     "hashing by its name": lambda store, _: NgramHashing(64, tokenizer=names_of(store)).transform(LINES),
     "names of names": lambda store, place: build_store(
         Texts(LINES),
         f"{place}-2",
-        vocabulary=VocabularySettings.from_record(VocabularySettings(**own(store)).record()),
+        vocabulary=VocabularySettings.from_record(VocabularySettings((1, 1), tokenizer=names_of(store)).record()),
     ),
 }
-
-
-def own(store):
-    return {
-        "ngram_range": (1, 1),
-        "tokenizer": names_of(store),
-    }
 
 
 def names_of(store):
@@ -162,13 +152,6 @@ def test_an_object_that_load_is_given_is_found_by_its_name_and_version(tmp_path)
     with pytest.raises(ValueError, match="by blanks 3"):
         load(str(tmp_path / "model")).transform(LINES)
     assert load(str(tmp_path / "model"), classes=[Versioned()]).transform(LINES).shape == (24, 64)
-
-
-@pytest.mark.parametrize("rule", ["words", "characters"])
-def test_a_rule_of_the_library_is_recorded_by_its_name(tmp_path, rule):
-    store = build_store(Texts(LINES), str(tmp_path / "store"), vocabulary=VocabularySettings(tokenizer=rule))
-    assert store.provenance["vocabulary"]["tokenizer"] == rule
-    assert (store.count(LINES) != store.counts.compute()).nnz == 0
 
 
 @pytest.mark.parametrize("name", [3, None, ["os:system"], {"name": "os:system"}])
