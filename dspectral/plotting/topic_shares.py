@@ -42,7 +42,7 @@ def plot_topic_shares(followed: FollowedTopics, n: int = 12) -> Any:
     order = np.lexsort((-np.nan_to_num(followed.shares).mean(axis=1), -largest))[:n].tolist()
     n_rows = -(-len(order) // N_COLUMNS)
     figure, axes = plt.subplots(
-        n_rows, N_COLUMNS, figsize=(10, 1.9 * n_rows + 0.3), sharex=True, squeeze=False, layout="constrained"
+        n_rows, N_COLUMNS, figsize=(10, 1.9 * n_rows + 0.3), squeeze=False, layout="constrained"
     )
     time = np.arange(len(followed.periods))
     for ax in axes.flat[len(order) :]:
