@@ -12,6 +12,7 @@ from distributed.dashboard.components.scheduler import BOKEH_THEME, env
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dspectral.quantities import format_bytes
+from dspectral.watch.display import format_counts, format_times, get_phases
 from dspectral.watch.history import CLIENT_SECONDS, FitHistory, FitState, PassState, format_clock
 
 MAX_CARDS = 4
@@ -62,18 +63,11 @@ def _describe_state(fit: FitState, now: float) -> tuple[str, str]:
 
 
 def _make_chips(fit: FitState, state: PassState, now: float) -> Iterator[tuple[str, str]]:
-    started, rate = state.started, state.get_rate(now)
     if state.ended is None:
-        yield started.number_label or "step", f"{started.name}, {state.share:.0%}"
-        if rate:
-            share = rate / started.n_blocks
-            speeds = [f"{rate:,.3g} blocks/s"]
-            speeds += [f"{share * started.n_rows:,.0f} rows/s"] if started.n_rows else []
-            speeds += [f"{format_bytes(round(share * started.n_bytes))}/s"] if started.n_bytes else []
-            yield "speed", ", ".join(speeds)
-            left = (started.n_blocks - state.done.n_blocks) / rate
-            total = left + fit.n_remaining * started.n_blocks / rate
-            yield "left", " of this pass, ".join(map(format_clock, (left, total))) + " of all"
+        yield state.started.number_label or "step", f"{state.started.name}, {state.share:.0%}"
+        blocks = get_phases(state, now)[0]
+        yield "blocks", format_counts(blocks)
+        yield "time", format_times(blocks)
         yield "last task, on one worker", state.last_task
     if fit.ended and fit.ended.certificate is not None:
         yield "certificate", f"{fit.ended.certificate:.3g} relative"

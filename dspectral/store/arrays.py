@@ -4,11 +4,12 @@ Chunk checksums do not detect a block that was replaced by another valid block; 
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import google_crc32c
 import numpy as np
@@ -29,10 +30,10 @@ CODECS = ["bytes", "blosc", "crc32c"]
 """Names of the codecs of every array."""
 CONTENT_HASH = "seal"
 """Attribute that holds the content hash of the other attributes."""
-ARRAYS_PREFIX = "arrays-"
-"""Prefix of the name of the group with a model's arrays; the generation follows."""
+ARRAYS_FOLDER = re.compile("arrays-[0-9a-f]{32}")
+"""Name of the group with a model's arrays."""
 UNFINISHED = "dspectral_unfinished"
-"""Attribute of a group, and of its array folders, whose save is not complete."""
+"""Attribute of a group whose first save is not complete."""
 
 
 def get_array_codecs(dtype: np.dtype[Any]) -> list[Any]:
@@ -165,7 +166,7 @@ class StoredGroup(NamedTuple):
 
     def array(self, index: int) -> NDArray[Any]:
         """Read an array by its index and verify its checksums and digest."""
-        path = f"{_get_arrays_path(self.attributes['generation'])}/{index}"
+        path = f"{self.attributes['folder']}/{index}"
         name, remedy = f"{self.location.url}: array {path}", "save it again"
         values = _read_array(self.location, path, name, remedy)
         if self.attributes["digests"][index] != compute_digest(values):
@@ -179,46 +180,24 @@ def read_stored_group(location: Location) -> StoredGroup | None:
     if attributes is None:
         return None
     # Groups of other libraries have neither key and no content hash.
-    if attributes.keys() & {"generation", UNFINISHED} and not has_valid_content_hash(attributes):
+    if attributes.keys() & {"folder", UNFINISHED} and not has_valid_content_hash(attributes):
         raise StoreError(f"the attributes of {location.url} do not match their content hash; save the model again")
     return StoredGroup(location, attributes)
 
 
 def write_stored_group(location: Location, attributes: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> None:
-    """Write arrays, then the attributes that refer to them; then remove the arrays of the previous generation."""
-    existing_group = read_stored_group(location)
-    replaced = -1 if existing_group is None else existing_group.attributes.get("generation", -1)
-    generation = _find_free_generation(location, replaced + 1)
-    if existing_group is None:
+    """Write arrays, then the attributes that refer to them; then remove other arrays of models."""
+    if read_stored_group(location) is None:
         location.write_attributes("", add_content_hash({UNFINISHED: True}))
-    folder = _get_arrays_path(generation)
-    location.write_attributes(folder, add_content_hash({UNFINISHED: True}))
+    folder = f"arrays-{uuid4().hex}"
     for number, values in enumerate(arrays):
         write_array(location, f"{folder}/{number}", values)
-    # The attributes name the generation of the valid arrays, so this single write switches from old to new arrays.
+    # The attributes name the folder of the valid arrays, so this single write switches from old to new arrays.
     # Digests and the content hash detect edited shapes and numbers.
-    content = {**attributes, "generation": generation, "digests": [compute_digest(values) for values in arrays]}
+    content = {**attributes, "folder": folder, "digests": [compute_digest(values) for values in arrays]}
 
     def finish() -> None:
         zarr.open_group(location.open(read_only=False), mode="a", zarr_format=3).attrs.put(add_content_hash(content))
 
     retry(finish, description=f"writing the metadata of {location.url}")
-    if replaced >= 0:
-        location.try_remove(_get_arrays_path(replaced))
-
-
-def _find_free_generation(location: Location, generation: int) -> int:
-    """Return the first unused generation from this one on; remove folders of an interrupted save."""
-    names = location.list_names()
-    while (folder := _get_arrays_path(generation)) in names:
-        with suppress(StoreError):  # for example, an array of another program
-            attributes = location.read_attributes(folder) or {}
-            if UNFINISHED in attributes and has_valid_content_hash(attributes):
-                location.remove(folder)
-                break
-        generation += 1
-    return generation
-
-
-def _get_arrays_path(generation: int) -> str:
-    return f"{ARRAYS_PREFIX}{generation:04d}"
+    location.try_remove(*(name for name in location.list_names() if ARRAYS_FOLDER.fullmatch(name) and name != folder))

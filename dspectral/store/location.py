@@ -1,7 +1,6 @@
 """Locations of Zarr stores: groups, attributes, listings and files; redacted URLs."""
 
 import asyncio
-import atexit
 import json
 import os
 import re
@@ -16,7 +15,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 from zarr.core.buffer import Buffer, default_buffer_prototype
-from zarr.core.sync import iothread, loop, sync
+from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore
 
 from dspectral.engine.around.checkpoints import UnknownContentError
@@ -32,14 +31,6 @@ _USER = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _QUERY = re.compile(
     r"(?i)([?&;](?:[\w.-]*(?:key|secret|token|password|passwd|pwd|credential|signature)[\w.-]*|sig|sas|auth)=)[^&;#\s]+"
 )
-
-
-@atexit.register  # registered after Zarr's own handler, so it runs first
-def _stop_zarr_loop() -> None:
-    """Stop Zarr's event loop at exit; Zarr's own handler waits 0.2 s for it and then fails."""
-    if loop[0] is not None and iothread[0] is not None:
-        loop[0].call_soon_threadsafe(loop[0].stop)
-        iothread[0].join(timeout=10)
 
 
 INVALID_CONTENT_ERRORS = (

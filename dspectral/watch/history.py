@@ -55,10 +55,6 @@ class PassState:
         parts += [pluralize(self.done.n_repeated, "task") + " run again"] if self.done.n_repeated else []
         return ", ".join(parts)
 
-    def get_rate(self, now: float) -> float:
-        """Return the mean number of blocks per second, 0 before the first block."""
-        return max(0, self.done.n_blocks - self.started.n_kept) / max(now - self.since, 1e-9)
-
 
 class FitState:
     """State of one outermost fit or build, or of a pass outside of fits."""

@@ -143,10 +143,10 @@ def test_work_of_the_client_between_passes_has_a_name_and_a_bar(clock):
 def test_running_pass_has_its_speed_time_left_and_last_task(clock):
     history = feed([started("f", "r", finish="decompose")])
     (fit,) = history.get_running()
-    assert "speed" not in render_card(fit, 110.0)
+    assert "rows/s" not in render_card(fit, 110.0)
     feed([BlocksDone("r", 4, 1)], history)
     card = render_card(fit, 140.0)
-    for text in ("0.1 blocks/s, 10 rows/s, 100 bytes/s", "0:00:40 of this pass, 0:02:00 of all", "8 blocks, 3 levels"):
+    for text in ("4/8, 10 rows/s, 100 bytes/s", "0:00:40, 0:00:40 left", "8 blocks, 3 levels"):
         assert text in card
     assert "on one worker" not in card
     feed([BlocksDone("r", 8, 7)], history)
