@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dspectral._compiled import compiled
 from dspectral.linalg.radix_sort import sort_pairs
-from dspectral.text.term_bytes import compare_slices, hash_slice, is_equal
+from dspectral.text.term_bytes import hash_slice, is_equal
 from dspectral.text.tokens import Tokens
 from dspectral.types import Int
 
@@ -151,9 +151,14 @@ def _enlarge_table(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) 
 def argsort_words(text: NDArray[np.uint8], starts: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the permutation that sorts distinct words by their bytes."""
     # The first eight bytes distinguish most words. Read as big-endian integers, padded with zeros, they are radix
-    # sorted in linear time; only ties need comparisons, each with two random memory accesses.
+    # sorted in linear time; only ties are compared by all of their bytes.
     keys, order = sort_pairs(_pack_prefixes(text, starts, first), np.arange(first.size), 64)
-    _sort_ties(keys, text, starts, first, order)
+    tied = np.flatnonzero(keys[1:] == keys[:-1])
+    runs = np.split(tied, np.flatnonzero(np.diff(tied) > 1) + 1) if tied.size else []
+    begins, ends, data = starts[first].tolist(), (starts[first + 1] - 1).tolist(), text.tobytes() if runs else b""
+    for run in runs:
+        members = slice(run[0], run[-1] + 2)
+        order[members] = sorted(order[members].tolist(), key=lambda i: data[begins[i] : ends[i]])
     return order
 
 
@@ -167,52 +172,3 @@ def _pack_prefixes(text: NDArray[np.uint8], starts: NDArray[np.int64], first: ND
             byte = np.uint64(text[begin + k]) if begin + k < end else np.uint64(0)
             keys[i] = (keys[i] << np.uint64(8)) | byte
     return keys
-
-
-@compiled
-def _sort_ties(
-    keys: NDArray[np.uint64],
-    text: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    first: NDArray[np.int64],
-    order: NDArray[np.int64],
-) -> None:
-    """Sort words with equal keys by all of their bytes."""
-    # Invariant: order[:low] is final. Words low, ..., high - 1 share their first eight bytes.
-    low = 0
-    while low < first.size:
-        high = low + 1
-        while high < first.size and keys[high] == keys[low]:
-            high += 1
-        if high > low + 1:
-            run = _merge_sort(text, starts, first, order[low:high].copy())
-            for i in range(run.size):  # a slice assignment takes seconds to compile
-                order[low + i] = run[i]
-        low = high
-
-
-@compiled
-def _merge_sort(
-    text: NDArray[np.uint8], starts: NDArray[np.int64], first: NDArray[np.int64], order: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return ``order`` sorted by the bytes of the words ``first[order]``, by a merge sort."""
-    # Invariant: every slice order[low : low + width] is sorted. Each of log2(n) rounds merges pairs of slices into
-    # `scratch` with at most n comparisons.
-    scratch = np.empty_like(order)
-    width = 1
-    while width < order.size:
-        for low in range(0, order.size, 2 * width):
-            i, middle = low, min(low + width, order.size)
-            j, end = middle, min(low + 2 * width, order.size)
-            for out in range(low, end):
-                takes_left = bool(j == end)
-                if i < middle and j < end:
-                    a, b = first[order[i]], first[order[j]]
-                    takes_left = bool(
-                        compare_slices(text, starts[a], starts[a + 1] - 1, text, starts[b], starts[b + 1] - 1) < 0
-                    )
-                scratch[out] = order[i if takes_left else j]
-                i, j = i + takes_left, j + (not takes_left)
-        order, scratch = scratch, order
-        width *= 2
-    return order
