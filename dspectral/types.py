@@ -96,10 +96,16 @@ def is_sparse(X: object) -> "TypeIs[CSRRows]":
     return bool(sparse.issparse(X))
 
 
+def is_disk_group(X: object) -> bool:
+    """Report whether ``X`` is a group of h5py or Zarr."""
+    return hasattr(type(X), "create_group") and hasattr(type(X), "attrs")
+
+
 def is_backed(X: object) -> bool:
-    """Report whether ``X`` is a sparse matrix that AnnData holds on disk."""
+    """Report whether ``X`` is a sparse matrix on disk: of AnnData, or a group of h5py or Zarr."""
     # AnnData is optional and these classes are private, so this checks attributes. A Delayed has every attribute.
-    return isinstance(getattr(X, "format", None), str) and hasattr(X, "group") and hasattr(X, "to_memory")
+    held_by_anndata = isinstance(getattr(X, "format", None), str) and hasattr(X, "group") and hasattr(X, "to_memory")
+    return held_by_anndata or is_disk_group(X)
 
 
 def is_disk_array(X: Any) -> bool:

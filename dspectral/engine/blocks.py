@@ -1,8 +1,11 @@
 """Streams of blocks (arrays in memory, Dask arrays, stores, other objects), and the tasks that read them."""
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from contextlib import contextmanager
+from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast
 from uuid import uuid4
 
@@ -13,7 +16,7 @@ from dask.sizeof import sizeof
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.configuration import get_in_memory_bytes, get_max_group_bytes
+from dspectral.configuration import get_in_memory_bytes, get_max_group_bytes, get_memory_limit
 from dspectral.engine.graph import Graph, SharedFunction, Tree, get_array_nodes, make_task, shared_node, task_ref
 from dspectral.engine.summary import get_nbytes
 from dspectral.linalg import sparse_products
@@ -26,6 +29,7 @@ from dspectral.types import (
     check_container,
     is_backed,
     is_disk_array,
+    is_disk_group,
     is_sparse,
     unwrap_xarray,
 )
@@ -67,6 +71,25 @@ class Blocks(NamedTuple):
     in_memory: bool = False
 
 
+class DiskGroup:
+    """A group of Zarr, or the file and name of one of HDF5, whose open files belong to one process."""
+
+    def __init__(self, group: Any) -> None:
+        # A path has no content hash, which checkpoints need.
+        self.source = (Path(group.file.filename), group.name) if hasattr(group, "file") else group
+
+    @contextmanager
+    def open(self) -> Iterator[Any]:
+        """Yield the open group."""
+        if not isinstance(self.source, tuple):
+            yield self.source
+            return
+        from h5py import File  # noqa: PLC0415  an optional package
+
+        with File(self.source[0], "r") as file:
+            yield file[self.source[1]]
+
+
 InMemory: TypeAlias = NDArray[Any] | sparse.sparray | sparse.spmatrix
 """A dense or sparse matrix in this process."""
 Stream: TypeAlias = InMemory | da.Array | HoldsCounts | Blocks
@@ -76,7 +99,10 @@ DeclaredBlock: TypeAlias = tuple[float, int, str] | None
 
 
 def as_dask_rows(X: InMemory | da.Array | HoldsCounts, *, needs_sizes: bool = True) -> da.Array:
-    """Return ``X`` as a Dask array in row blocks, of known sizes unless `needs_sizes` is False."""
+    """Return ``X`` as a Dask array in blocks of whole rows, of known sizes unless `needs_sizes` is False.
+
+    Unknown sizes are counted, in one pass with a warning, and set in a Dask array that is given.
+    """
     X = unwrap_xarray(X)
     # Read once, because the attribute of a store builds a new array each time.
     array = read_backed_rows(X) if is_backed(X) else wrap_disk_array(getattr(X, "counts", X))
@@ -89,15 +115,21 @@ def as_dask_rows(X: InMemory | da.Array | HoldsCounts, *, needs_sizes: bool = Tr
         )
     if array.ndim != 2:
         raise ValueError(f"X has {array.ndim} dimension(s), but must have 2: reshape it to (n_rows, n_columns)")
-    if len(array.chunks[1]) > 1:
-        raise ValueError(
-            f"the Dask array has {len(array.chunks[1])} column chunks, but a block must hold whole rows: call "
-            "X.rechunk({1: -1}) first"
-        )
     if needs_sizes and any(math.isnan(size) for size in array.chunks[0]):
-        raise ValueError(
-            "the Dask array has row chunks of unknown size, but sizes are needed: call X.compute_chunk_sizes() first"
+        warnings.warn(
+            "X is a Dask array with row chunks of unknown size, and one more pass counts their rows; to use X again "
+            "elsewhere, call X.compute_chunk_sizes() first",
+            stacklevel=2,
         )
+        array.compute_chunk_sizes()
+    n_chunks, n_bytes = len(array.chunks[1]), max(array.chunks[0]) * array.shape[1] * array.dtype.itemsize
+    if n_chunks > 1 and n_bytes > get_memory_limit():
+        raise ValueError(
+            f"the Dask array has {n_chunks} column chunks, but a block must hold whole rows, which take up to "
+            f"{n_bytes / 1e9:.1f} GB: call X.rechunk({{0: 'auto', 1: -1}}) first"
+        )
+    if n_chunks > 1:
+        array = array.rechunk({1: -1})
     return array
 
 
@@ -112,19 +144,53 @@ def is_in_memory(X: object) -> bool:
 
 
 def read_backed_rows(X: Any) -> da.Array:
-    """Return a Dask array that reads a sparse matrix of AnnData from disk, shape (n_rows, n_columns)."""
-    if X.format != "csr":
-        raise TypeError(
-            f"X is a {X.format}_matrix on disk, stored by columns, but rows are read: pass X.to_memory(), or write it "
-            "as scipy.sparse.csr_matrix"
-        )
-    from anndata.experimental import read_elem_lazy  # noqa: PLC0415  an optional package
+    """Return a Dask array that reads a sparse matrix of AnnData, h5py or Zarr from disk, shape (n_rows, n_columns)."""
+    group = X if is_disk_group(X) else X.group
+    n_rows, n_columns = _check_stored_by_rows(group, None if group is X else X.format)
+    n_entries = group["indices"].shape[0]
+    # size * (bytes of a mean row) = CHUNK_BYTES.
+    size = min(n_rows, max(1, CHUNK_BYTES * n_rows // max(1, ENTRY_BYTES * n_entries)))
+    source, sizes = DiskGroup(group), tuple(min(size, n_rows - start) for start in range(0, n_rows, size))
+    name, dtype = f"rows-on-disk-{uuid4().hex}", group["data"].dtype
+    layer = {
+        (name, i, 0): make_task((name, i, 0), _read_group_rows, source, i * size, stop, n_columns)
+        for i, stop in enumerate(accumulate(sizes))
+    }
+    return da.Array(layer, name, chunks=(sizes, (n_columns,)), meta=sparse.csr_array((0, 0), dtype=dtype))
 
-    n_rows, n_columns = X.shape
-    n_entries = X.group["indices"].shape[0]
-    # block_rows * (bytes of a mean row) = CHUNK_BYTES.
-    block_rows = max(1, CHUNK_BYTES * n_rows // max(1, ENTRY_BYTES * n_entries))
-    rows: da.Array = read_elem_lazy(X.group, chunks=(min(block_rows, n_rows), n_columns))
+
+def _check_stored_by_rows(group: Any, kind: str | None) -> tuple[int, int]:
+    """Return the shape of a CSR matrix in a group, of the kind of AnnData's attributes or of its row pointers."""
+    if not all(name in group for name in ("data", "indices", "indptr")):
+        raise TypeError(
+            f"X is the group {group.name!r}, but must be a sparse matrix with data, indices and indptr: pass one of "
+            f"{', '.join(group) or 'another file'}, or the path to dspectral.open_store"
+        )
+    shape = group.attrs["shape"] if "shape" in group.attrs else group["shape"][:] if "shape" in group else (0, 0)
+    (n_rows, n_columns), n_pointers = map(int, shape), group["indptr"].shape[0]
+    kind = kind or str(group.attrs.get("encoding-type", ""))[:3]
+    if not kind and n_rows != n_columns:
+        kind = {n_rows + 1: "csr", n_columns + 1: "csc"}.get(n_pointers, "")
+    if kind == "csc":
+        raise TypeError(
+            "X is a csc_matrix on disk, stored by columns, but rows are read: pass X.to_memory(), or write it as "
+            "scipy.sparse.csr_matrix"
+        )
+    if kind != "csr" or n_pointers != n_rows + 1:
+        raise ValueError(
+            f"X is the group {group.name!r} of shape {(n_rows, n_columns)} with {n_pointers} pointers, which is not "
+            "known to be a CSR matrix: set its attributes 'encoding-type' to 'csr_matrix' and 'shape'"
+        )
+    return n_rows, n_columns
+
+
+def _read_group_rows(source: DiskGroup, start: int, stop: int, n_columns: int) -> CSRRows:
+    """Read rows of a CSR matrix on disk."""
+    with source.open() as group:
+        indptr = np.asarray(group["indptr"][start : stop + 1]).astype(np.int64)
+        entries = slice(int(indptr[0]), int(indptr[-1]))
+        data, indices = np.asarray(group["data"][entries]), np.asarray(group["indices"][entries])
+    rows: CSRRows = sparse.csr_array((data, indices, indptr - indptr[0]), shape=(stop - start, n_columns))
     return rows
 
 

@@ -44,7 +44,7 @@ def open_data(data: Any, layer: str | None, obsm: str | None, *, copy: bool) -> 
                 "to_memory() first, or pass the whole AnnData without copy"
             )
         target = data.copy() if copy else data
-        return target, open_backed(get_anndata_matrix(target, layer, obsm)), target if copy else None
+        return target, get_anndata_matrix(target, layer, obsm), target if copy else None
     if copy or layer is not None or obsm is not None:
         raise ValueError("layer, obsm and copy require an AnnData, but a matrix or store was given: omit them")
     if isinstance(data, CountMatrix):
@@ -54,6 +54,12 @@ def open_data(data: Any, layer: str | None, obsm: str | None, *, copy: bool) -> 
         check_container(data)
         data = np.asanyarray(data)  # a list or a data frame
     return None, data, None
+
+
+def open_rows(X: Any) -> Any:
+    """Return rows on disk, or of a Dask array, as lazy blocks of whole rows; return other rows unchanged."""
+    X = open_backed(X)
+    return engine.as_dask_rows(X) if engine.is_lazy(X) and not isinstance(X, CountMatrix) else X
 
 
 class Scaling(NamedTuple):
@@ -213,7 +219,6 @@ class ColumnSums(NamedTuple):
 
 def sum_columns(rows: Any, n_batches: int = 1, **options: Any) -> ColumnSums:
     """Sum the columns of rows in one pass; `options` are those of ``ColumnSums.from_block``."""
-    rows = engine.wrap_disk_array(rows)
     stream = engine.as_dask_rows(rows) if engine.is_lazy(rows) else rows
     summarize_block = partial(ColumnSums.from_block, n_batches=n_batches, **options)
     numbers = engine.get_row_numbers(stream)

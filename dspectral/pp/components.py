@@ -17,7 +17,7 @@ from dspectral.io.anndata import (
     write_to_anndata,
 )
 from dspectral.parameters import check_integer, check_option
-from dspectral.pp.cells import Steps, fit_scaling, open_data, read_steps
+from dspectral.pp.cells import Steps, fit_scaling, open_data, open_rows, read_steps
 from dspectral.store.anndata_files import create_groups, read_anndata_shape
 from dspectral.store.location import Location, is_local
 from dspectral.types import is_sparse
@@ -180,7 +180,7 @@ def pca(  # noqa: PLR0913
     target, rows, returned = open_data(data, layer, obsm, copy=bool(copy))
     if svd_solver is not None and not isinstance(target, Location):
         _warn_ignored_solver(svd_solver, rows, centered=bool(zero_center))
-    rows = engine.wrap_disk_array(rows)
+    rows = open_rows(rows)
     if mask_var is ...:
         has_default = target is not None and get_var_column(target, HIGHLY_VARIABLE) is not None
         mask_var = HIGHLY_VARIABLE if has_default else None

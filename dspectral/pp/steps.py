@@ -15,6 +15,7 @@ from dspectral.pp.cells import (
     is_recorded,
     map_entries,
     open_data,
+    open_rows,
     read_steps,
     record_step,
     set_matrix,
@@ -251,4 +252,4 @@ def _open_cells(data: Any, layer: str | None, *, copy: bool) -> tuple[Any, Any, 
     if not is_recorded(target, rows) and target.is_view:  # writing into a view would change its parent
         target._init_as_actual(target.copy())  # noqa: SLF001  as scanpy does
         rows = get_anndata_matrix(target, layer)
-    return target, engine.wrap_disk_array(rows), returned
+    return target, open_rows(rows), returned

@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral import engine
 from dspectral.io.anndata import get_obs_column, write_to_anndata
 from dspectral.parameters import check_integer, check_option
-from dspectral.pp.cells import ColumnSums, Steps, is_recorded, map_entries, open_data, read_steps, sum_columns
+from dspectral.pp.cells import (
+    ColumnSums,
+    Steps,
+    is_recorded,
+    map_entries,
+    open_data,
+    open_rows,
+    read_steps,
+    sum_columns,
+)
 from dspectral.store.anndata_files import import_optional, read_element, read_variable_names
 from dspectral.store.location import Location
 from dspectral.types import Doubles, Int64s, Rows, is_sparse
@@ -96,7 +104,7 @@ def highly_variable_genes(
         names, batches = np.unique(np.asarray(get_obs_column(target, batch_key)), return_inverse=True)
         n_batches = len(names)
     pd: Any = import_optional("pandas")
-    rows = engine.wrap_disk_array(rows)
+    rows = open_rows(rows)
     if flavor.startswith("seurat_v3"):
         n_top = min(2000, rows.shape[1]) if n_top is None else n_top
         result = _rank_variances(pd, rows, batches, n_batches, flavor, n_top, span)

@@ -1,5 +1,6 @@
 """Rows at the door: lazily, in memory or in frames, of every type, the same result or the same sentence."""
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -217,16 +218,76 @@ def test_columns_of_frames_have_names_an_order_and_plain_numbers():
     assert TruncatedSVD(2).fit(some).transform(some).chunks[0] == (10, 10)  # none of an empty partition
 
 
-def test_chunks_of_unknown_sizes_are_transformed_but_not_fitted():
-    model, is_kept = SketchedPCA(2).fit(VALUES), VALUES[:, 0] > 0
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_chunks_of_unknown_sizes_are_counted_with_a_warning(kind):
+    selected = VALUES[VALUES[:, 0] > 0]
     rows = da.from_array(VALUES, chunks=(10, -1))
-    rows = rows[rows[:, 0] > 0]
-    projected = model.transform(rows)
-    np.testing.assert_array_equal(projected.compute(), model.transform(VALUES[is_kept]))
-    assert model.inverse_transform(projected).compute().shape == VALUES[is_kept].shape
-    for use in (SketchedPCA(2).fit, model.partial_fit):
-        with pytest.raises(ValueError, match="unknown size"):
-            use(rows)
+    rows = rows[rows[:, 0] > 0].map_blocks(kind, meta=kind((0, 0)) if kind is sparse.csr_matrix else None)
+    model = SketchedPCA(2).fit(VALUES)
+    np.testing.assert_array_equal(model.transform(rows).compute(), model.transform(selected))  # which needs no sizes
+    with pytest.warns(UserWarning, match=r"unknown size.*compute_chunk_sizes"):
+        fitted = SketchedPCA(2).fit(rows)
+    assert fitted.n_samples_seen_ == len(selected)
+    np.testing.assert_allclose(fitted.components_, SketchedPCA(2).fit(selected).components_, atol=1e-12)
+
+
+def test_column_chunks_are_merged_within_the_memory_limit():
+    rows = da.from_array(VALUES, chunks=(10, 2))
+    with dask.config.set({"dspectral.memory-limit": 10 * VALUES.itemsize * VALUES.shape[1]}):
+        components = SketchedPCA(2).fit(rows).components_
+    np.testing.assert_array_equal(components, SketchedPCA(2).fit(rows.rechunk({1: -1})).components_)
+    with dask.config.set({"dspectral.memory-limit": 9}), pytest.raises(ValueError, match=r"2 column chunks.*rechunk"):
+        SketchedPCA(2).fit(rows)
+
+
+@pytest.mark.parametrize("container", ["zarr", "h5py"])
+@pytest.mark.parametrize("is_bare", [True, False])
+def test_a_group_of_a_sparse_matrix_is_read_by_blocks(container, is_bare, tmp_path, monkeypatch):
+    monkeypatch.setattr("dspectral.engine.blocks.CHUNK_BYTES", 500)
+    rows = sparse.random_array((30, 7), density=0.5, format="csr", rng=np.random.default_rng(0))
+    group = open_group(container, tmp_path, write=True)
+    matrix = group.create_group("X")
+    for name in ("data", "indices", "indptr"):
+        matrix[name] = getattr(rows, name)
+    matrix.attrs["shape"] = rows.shape
+    if not is_bare:
+        matrix.attrs["encoding-type"] = "csr_matrix"
+    if container == "h5py":
+        group.close()
+    group = open_group(container, tmp_path, write=False)
+    model, reference = SketchedPCA(2).fit(group["X"]), SketchedPCA(2).fit(rows)
+    assert model.transform(group["X"]).numblocks[0] > 2
+    np.testing.assert_allclose(model.components_, reference.components_, atol=1e-12)
+    np.testing.assert_allclose(model.transform(group["X"]), reference.transform(rows), atol=1e-12)
+    with pytest.raises(ValueError, match=r"checkpoints need rows with a content hash"):
+        SketchedPCA(2).fit(group["X"], checkpoints=tmp_path / "kept")
+    with pytest.raises(TypeError, match=r"group '/'.*indptr.*X"):
+        SketchedPCA(2).fit(group)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "n_pointers", "message"),
+    [
+        ({"shape": (4, 6)}, 7, "by columns"),
+        ({"shape": (4, 6), "encoding-type": "csc_matrix"}, 7, "by columns"),
+        ({"shape": (4, 4)}, 5, r"\(4, 4\) with 5 pointers.*encoding-type"),
+        ({"shape": (4, 6), "encoding-type": "csr_matrix"}, 7, "7 pointers"),
+        ({}, 5, "5 pointers.*shape"),
+    ],
+)
+def test_a_group_that_is_not_known_to_be_stored_by_rows_is_refused(attributes, n_pointers, message, tmp_path):
+    group = open_group("zarr", tmp_path, write=True)
+    for name, size in (("data", 0), ("indices", 0), ("indptr", n_pointers)):
+        group[name] = np.zeros(size, dtype=np.int64)
+    group.attrs.update(attributes)
+    with pytest.raises((TypeError, ValueError), match=message):
+        SketchedPCA(2).fit(group)
+
+
+def open_group(container, path, *, write):
+    if container == "zarr":
+        return zarr.open_group(path / "rows.zarr", mode="w" if write else "r")
+    return pytest.importorskip("h5py").File(path / "rows.h5", "w" if write else "r")
 
 
 @pytest.mark.parametrize("container", ["pandas", "polars"])

@@ -87,5 +87,5 @@ def _get_planned_memory(workers: int | None, memory_limit: str | float | None) -
 
 def _get_disk_bytes(values: Iterable[Any]) -> int | None:
     """Return the bytes of sparse matrices of AnnData on disk among the arguments, or None."""
-    parts = [X.group[name] for X in values if is_backed(X) for name in ("data", "indices", "indptr")]
+    parts = [getattr(X, "group", X)[name] for X in values if is_backed(X) for name in ("data", "indices", "indptr")]
     return sum(part.size * part.dtype.itemsize for part in parts) or None
