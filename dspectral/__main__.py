@@ -7,6 +7,7 @@ import argparse
 import ast
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -80,9 +81,9 @@ def _print_programs(sentences: Mapping[str, str]) -> None:
 
 def _compile_loops() -> None:
     """Fit the main methods to a small text, so that Numba's disk cache holds their loops."""
-    listeners = import_module("dspectral._compiled").LISTENERS  # NumPy is slow to import
+    compiled = import_module("dspectral._compiled")  # NumPy is slow to import
     seconds: list[float] = []
-    listeners.append(lambda _loop, _module, time: None if time is None else seconds.append(time))
+    compiled.LISTENERS.append(lambda _loop, _module, time: None if time is None else seconds.append(time))
     data = dspectral.datasets.standard_library_intents(5, seed=0)
     rows = range(0, len(data.train_texts), 1 + len(data.train_texts) // 400)
     texts, labels = ([column[row] for row in rows] for column in (data.train_texts, data.train_labels))
@@ -95,6 +96,10 @@ def _compile_loops() -> None:
         dspectral.MomentMultiLabelClassifier(5).fit(store, [[label] for label in labels]).predict(store)
         for model in (dspectral.TruncatedSVD(5), dspectral.SketchedPCA(5)):
             dspectral.nearest(model.fit(store.tfidf()), store, texts[0])
+    with suppress(OSError):  # without a marker, interactive sessions try again
+        marker = compiled.get_warm_marker()
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.touch()
     print(f"{len(seconds)} loops compiled in {sum(seconds):.0f} s")  # noqa: T201
 
 

@@ -2,14 +2,21 @@
 
 Numba caches machine code on disk for the source and the processor: beside the source, in the user's cache folder if the
 source folder is read-only, or in ``NUMBA_CACHE_DIR``. ``dspectral warm`` compiles the loops of the main methods after
-installation. :data:`LISTENERS` are called before and after a compilation.
+installation. Without it, an interactive session compiles them in the background. :data:`LISTENERS` are called before
+and after a compilation.
 """
 
+import atexit
+import os
+import subprocess
+import sys
 import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from functools import cache, update_wrapper
+from importlib.metadata import version
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -86,6 +93,29 @@ class Loop:
                         raise
                 self._dispatcher = names[original.__name__] = dispatcher
             return self._dispatcher
+
+
+def compile_in_background() -> None:
+    """Run ``dspectral warm`` at the lowest priority while an interactive session lasts, until it was complete once."""
+    if not (hasattr(sys, "ps1") or "ipykernel" in sys.modules) or get_warm_marker().exists():
+        return
+    text = "dspectral: compiling loops in the background, once after the installation, about a minute"
+    print(text, file=sys.stderr)  # noqa: T201
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dspectral", "warm"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    os.setpriority(os.PRIO_PROCESS, process.pid, 19)
+    atexit.register(process.terminate)
+
+
+def get_warm_marker() -> Path:
+    """Return the file that ``dspectral warm`` writes at its end, named by this installation and Numba's version."""
+    key = f"{__file__} {Path(__file__).stat().st_mtime_ns} {version('numba')} {sys.version}"
+    folder = os.environ.get("NUMBA_CACHE_DIR") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/dspectral"
+    return Path(folder).expanduser() / f"warm-{zlib.crc32(key.encode()):08x}"
 
 
 def get_loop_cpu() -> str:

@@ -7,9 +7,10 @@ blocks therefore give the same bits on every scheduler. Names are imported lazil
 
 from lazy_loader import attach_stub
 
-from dspectral._compiled import LISTENERS
+from dspectral._compiled import LISTENERS, compile_in_background
 from dspectral.engine.around.callbacks import log_compilation
 
 LISTENERS.append(log_compilation)
+compile_in_background()
 
 __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,14 +1,17 @@
 """What a first run compiles: each loop once on a machine, whatever the types of its arguments."""
 
+import atexit
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from numba.core import caching
 
+from dspectral import _compiled
 from dspectral._compiled import compiled
 
 ROOT = Path(__file__).parent.parent.parent
@@ -64,3 +67,24 @@ def test_a_loop_is_compiled_without_a_place_for_its_machine_code(monkeypatch):
     loop = compiled(lambda number: number + 2)
     assert loop(3) == 5
     assert loop(0.5) == 2.5  # compiled once more, for another type
+
+
+@pytest.mark.parametrize(("is_interactive", "was_compiled", "starts"), [(1, 0, 1), (0, 0, 0), (1, 1, 0)])
+def test_interactive_session_compiles_once_in_the_background(
+    is_interactive, was_compiled, starts, tmp_path, monkeypatch
+):
+    commands, ends = [], []
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.delattr(sys, "ps1", raising=False)
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    monkeypatch.setattr(os, "setpriority", lambda _kind, number, nice: commands.append((number, nice)))
+    monkeypatch.setattr(atexit, "register", ends.append)
+    process = SimpleNamespace(pid=7, terminate=None)
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_options: commands.append(command[1:]) or process)
+    if is_interactive:
+        monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    if was_compiled:
+        _compiled.get_warm_marker().touch()
+    _compiled.compile_in_background()
+    assert commands == starts * [["-m", "dspectral", "warm"], (7, 19)]
+    assert len(ends) == starts
