@@ -438,10 +438,11 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
 
         Notes
         -----
-        One pass. Each period is cut into 30 runs of documents; a change must exceed the jackknife over these runs and
-        an exact test for independent documents. Without a change, any is reported with a probability of at most 1 %,
-        over all topics, words and periods; else about 1 % of the changes are false (Benjamini and Hochberg 1995).
-        Memory: 240 bytes per period and topic, and 12 for each followed word of a document.
+        One pass. Each period is cut into 20 runs of documents. Counts are divided by how many times more they vary
+        between runs than those of independent documents, and a change must be significant in an exact test. Without a
+        change, any is reported with a probability of at most 1 %, over all topics, words and periods; else about 1 % of
+        the changes are false (Benjamini and Hochberg 1995). Memory: 160 bytes per period and topic, and 12 for each
+        followed word of a document.
 
         Examples
         --------

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.stats
+import scipy.special
 from scipy import sparse
 
 from dspectral.engine.summary import add_fields
@@ -11,8 +11,10 @@ from dspectral.methods.topics.rotation import TopicMixture
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, Doubles, Int32s, Int64s, IntArray
 
-N_PARTS = 30
+N_PARTS = 20
 """Parts of the documents of a period; their differences are the noise that a change must exceed."""
+Z = 1.96
+"""Quantile of the normal distribution for intervals of 95 %."""
 
 
 class PeriodCounts(NamedTuple):
@@ -68,15 +70,11 @@ def assign_parts(codes: IntArray, n_periods: int) -> Int64s:
 
 
 class RatioSeries(NamedTuple):
-    """Ratios ``counts / sizes`` over periods, with the variances of the counts and their degrees of freedom.
-
-    Shapes: all (s, T), for s series.
-    """
+    """Ratios ``counts / sizes`` over periods, with the variances of the counts. Shapes: all (s, T), for s series."""
 
     counts: Doubles
     sizes: Doubles
     variances: Doubles
-    freedom: Doubles
 
     @classmethod
     def from_parts(cls, counts: Doubles, sizes: Doubles) -> Self:
@@ -87,48 +85,45 @@ class RatioSeries(NamedTuple):
         """
         count, size, n_parts = counts.sum(axis=2), sizes.sum(axis=2), np.count_nonzero(sizes, axis=2)
         errors = counts - (count / np.maximum(size, 1.0))[..., None] * sizes
-        freedom = np.maximum(n_parts - 1.0, 0.0)
-        return cls(count, size, np.square(errors).sum(axis=2) * n_parts / np.maximum(freedom, 1.0), freedom)
+        return cls(count, size, np.square(errors).sum(axis=2) * n_parts / np.maximum(n_parts - 1.0, 1.0))
 
     def ratios(self) -> Doubles:
         """Return the ratio of each period (s, T), nan without documents."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.counts / self.sizes)
 
+    def independent_variances(self) -> Doubles:
+        """Return the variances of the counts (s, T) if documents were independent."""
+        return np.asarray(self.counts * (1 - self.counts / np.maximum(self.sizes, 1.0)))
+
     def intervals(self) -> Doubles:
         """Return Wilson's interval of 95 % of each ratio (s, T, 2), of as many documents as have the same error."""
-        ratio, n = np.nan_to_num(self.ratios()), np.maximum(self.sizes, 1.0)
-        independent = n * ratio * (1 - ratio)
-        excess = np.divide(self.variances, independent, out=np.ones_like(n), where=independent > 0)
-        n_effective = n / np.maximum(excess, 1.0)
-        t = scipy.stats.t.ppf(0.975, np.maximum(self.freedom, 1.0))
-        center = ratio + t**2 / (2 * n_effective)
-        width = t * np.sqrt(ratio * (1 - ratio) / n_effective + np.square(t / (2 * n_effective)))
-        scale = 1 + t**2 / n_effective
-        low, high = np.minimum((center - width) / scale, ratio), np.maximum((center + width) / scale, ratio)
-        return np.where(self.sizes[..., None] > 0, np.clip(np.stack([low, high], axis=-1), 0.0, 1.0), np.nan)
+        ratio, expected = np.nan_to_num(self.ratios()), self.independent_variances()
+        total = divide_variances(self.variances.sum(axis=1), expected.sum(axis=1))[:, None]
+        n = np.maximum(self.sizes, 1.0) / np.maximum(divide_variances(self.variances, expected), total)
+        center = ratio + Z**2 / (2 * n)
+        width = Z * np.sqrt(ratio * (1 - ratio) / n + np.square(Z / (2 * n)))
+        low, high = (np.clip((center + sign * width) / (1 + Z**2 / n), 0.0, 1.0) for sign in (-1, 1))
+        bounds = np.stack([np.minimum(low, ratio), np.maximum(high, ratio)], axis=-1)
+        return np.where(self.sizes[..., None] > 0, bounds, np.nan)
 
     def p_values(self) -> Doubles:
         """Return the probability of a difference as large between all periods before and after each one (s, T - 1).
 
-        It is the larger one of two: of Welch's t by the variances, which see that documents of a part depend on each
-        other; and of an exact binomial split of the counts, which holds for few documents.
+        Counts are divided by how many times more they vary than those of independent documents, before or after. Then
+        an exact binomial test tells whether the periods before have their share of all.
         """
-        squares = np.divide(self.variances**2, self.freedom, out=np.zeros_like(self.counts), where=self.freedom > 0)
-        terms = np.stack([self.counts, self.sizes, self.variances, squares])
-        c, n, v, w = np.cumsum(terms, axis=2)[..., :-1]
-        d, m, u, x = np.cumsum(terms[..., ::-1], axis=2)[..., :-1][..., ::-1]
-        has_both, n, m = (n > 0) & (m > 0), np.maximum(n, 1.0), np.maximum(m, 1.0)
-        squared = v / n**2 + u / m**2
-        spread = w / n**4 + x / m**4
-        dof = np.divide(squared**2, spread, out=np.full_like(spread, N_PARTS - 1.0), where=spread > 0)
-        difference = np.abs(c / n - d / m)
-        t = np.divide(difference, np.sqrt(squared), out=np.full_like(difference, np.inf), where=squared > 0)
-        p = 2 * scipy.stats.t.sf(t, dof)
-        low = scipy.stats.binom.cdf(c, c + d, n / (n + m))
-        high = scipy.stats.binom.sf(c - 1, c + d, n / (n + m))
-        p = np.maximum(p, np.minimum(2 * np.minimum(low, high), 1.0))
-        return np.where(has_both & (difference > 0), p, 1.0)
+        terms = np.stack([self.counts, self.sizes, self.variances, self.independent_variances()])
+        before, after = np.cumsum(terms, axis=2)[..., :-1], np.cumsum(terms[..., ::-1], axis=2)[..., :-1][..., ::-1]
+        excess = np.maximum(divide_variances(*before[2:]), divide_variances(*after[2:]))
+        has_both = (before[1] > 0) & (after[1] > 0)
+        share = np.divide(before[1], before[1] + after[1], out=np.zeros_like(excess), where=has_both)
+        count, other = before[0] / excess, after[0] / excess
+        # Tails of the binomial distribution for any real counts.
+        at_most, at_least = np.ones_like(share), np.ones_like(share)
+        scipy.special.betainc(other, count + 1, 1 - share, out=at_most, where=other > 0)
+        scipy.special.betainc(count, other + 1, share, out=at_least, where=count > 0)
+        return np.where(has_both, np.minimum(2 * np.minimum(at_most, at_least), 1.0), 1.0)
 
     def find_changes(self, false_alarms: float) -> list[tuple[int, tuple[int, float, float]]]:
         """Return the changes as (series, (first period after it, ratio before, ratio after)).
@@ -160,7 +155,7 @@ class RatioSeries(NamedTuple):
                 worst = p.max()
                 if worst > level:
                     del edges[1 + int(p.argmax())]
-            count, size = (np.add.reduceat(values[one], edges[:-1]) for values in self[:2])
+            count, size = (np.add.reduceat(values[one], edges[:-1]) for values in (self.counts, self.sizes))
             ratio = (count / np.maximum(size, 1.0)).tolist()
             changes += [(one, change) for change in zip(edges[1:-1], ratio[:-1], ratio[1:], strict=True)]
         return changes
@@ -168,3 +163,9 @@ class RatioSeries(NamedTuple):
     def select(self, series: Any, start: int, stop: int) -> "RatioSeries":
         """Return some series in the periods from ``start`` to before ``stop``."""
         return RatioSeries(*(values[series, start:stop] for values in self))
+
+
+def divide_variances(variances: Doubles, expected: Doubles) -> Doubles:
+    """Return how many times larger variances are than those expected, at least 1."""
+    ratio = np.divide(variances, expected, out=np.ones_like(expected), where=expected > 0)
+    return np.maximum(ratio, 1.0)

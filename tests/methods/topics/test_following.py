@@ -83,11 +83,10 @@ def test_documents_that_repeat_each_other_are_no_change():
 
 def test_few_documents_are_no_change():
     sizes = np.full((1, 3, 20), 10.0)
-    counts = np.random.default_rng(0).binomial(10, 0.3, sizes.shape).astype(float)
+    counts = np.full_like(sizes, 3.0)
     sizes[0, 2] = counts[0, 2] = np.arange(20) < 2  # both of two documents: without noise
     p = RatioSeries.from_parts(counts, sizes).p_values()[0, -1]
-    n = int(counts[0, :2].sum())
-    assert p == pytest.approx(2 * binom.cdf(n, n + 2, 400 / 402))
+    assert p == pytest.approx(2 * binom.cdf(120, 122, 400 / 402))
 
 
 @pytest.mark.parametrize("chunks", [160, 1000, (7, 1593)])
@@ -109,7 +108,6 @@ def test_errors_are_those_of_the_jackknife_that_leaves_out_one_part():
     left_out = (counts.sum(axis=2, keepdims=True) - counts) / (sizes.sum(axis=2, keepdims=True) - sizes)
     expected = 19 / 20 * np.square(left_out - left_out.mean(axis=2, keepdims=True)).sum(axis=2)
     np.testing.assert_allclose(series.variances / 200.0**2, expected)
-    np.testing.assert_array_equal(series.freedom, 19)
 
 
 @pytest.mark.parametrize(
