@@ -375,4 +375,4 @@ class Decomposition(TopTermsMixin, RowTransformer, BaseEstimator):
 def _restore_rows(X: FloatArray, *, axes: FloatArray, mean: FloatArray | None) -> FloatArray:
     """Return rows in the original space from one block of projections."""
     rows = X @ axes
-    return np.asarray(rows if mean is None else rows + mean)
+    return rows if mean is None else rows + mean

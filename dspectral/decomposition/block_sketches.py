@@ -147,7 +147,7 @@ def sketch_in_row_space(
 
     def root(q: FloatArray) -> Doubles:
         products = middle @ inner_products((weights,), q.astype(dtype))
-        return np.asarray(q - weights @ products.astype(dtype))
+        return q - weights @ products.astype(dtype)
 
     _, residual_bound = bound_largest_eigenvalue(
         lambda q, less: root(rows.multiply_in_double(root(q))) - less, gram.rows.shape[0], seed, np.float64

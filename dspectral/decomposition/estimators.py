@@ -313,7 +313,7 @@ class PCA(Decomposition):
         above = np.maximum(self.explained_variance_ - self.noise_variance_, 0.0)
         covariance = (self.components_.T * above) @ self.components_
         covariance.flat[:: len(covariance) + 1] += self.noise_variance_
-        return np.asarray(covariance)
+        return covariance
 
     def get_precision(self) -> Doubles:
         """Return the inverse of the covariance of the model.
@@ -341,7 +341,7 @@ class PCA(Decomposition):
         precision = self.get_precision()
         rows = validate_data(self, X, dtype=[np.float64, np.float32], reset=False) - self.mean_
         constant = len(precision) * np.log(2.0 * np.pi) - np.linalg.slogdet(precision)[1]
-        return np.asarray(-0.5 * (np.einsum("ij,ij->i", rows @ precision, rows) + constant))
+        return -0.5 * (np.einsum("ij,ij->i", rows @ precision, rows) + constant)
 
     def score(self, X: RowsLike, y: object = None) -> float:
         """Return the mean log-likelihood of rows.

@@ -162,11 +162,6 @@ class FrequentDirections(NamedTuple):
     energy: float
     error: float
 
-    def __repr__(self) -> str:
-        n_kept, n_columns = self.sketch.shape
-        size = f"{n_kept} of at most {self.size} rows, {n_columns} columns"
-        return f"FrequentDirections({size}, of {self.n_rows} rows, error={self.error:.4g})"
-
     @classmethod
     def estimate_block_memory(
         cls, block: BlockSize, *, size: int, center: bool | None = False, **_settings: object

@@ -523,4 +523,4 @@ class _ShorterSide:
         if self.mean is None:
             return product
         mean_product = np.outer(self.mean, basis.sum(axis=0)) if self.by_rows else self.mean @ basis
-        return np.asarray(product - mean_product)
+        return product - mean_product

@@ -64,10 +64,6 @@ class NystromSketch(NamedTuple):
     products: GramProduct
     probes: GramProduct
 
-    def __repr__(self) -> str:
-        d, size = self.products.product.shape
-        return f"NystromSketch({size} products, {d} columns, of {self.n_rows} rows)"
-
     @classmethod
     def estimate_block_memory(
         cls, block: BlockSize, *, basis: FloatArray, probes: FloatArray, **_settings: object

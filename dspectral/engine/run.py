@@ -169,7 +169,7 @@ def summarize(
             if context.fit is not None:  # the failed attempt does not count as a pass
                 context.fit.n_started = n_started
         else:
-            return summary if cache is None or finish else summary.summary  # type: ignore[no-any-return]
+            return summary if cache is None or finish else summary.summary
 
 
 def _build_pass_graph(

@@ -47,7 +47,7 @@ def get_memory_estimate(summarize_block: Callable[..., Any], block: BlockSize) -
     kind: Any = getattr(inner, "__self__", None)
     if not hasattr(kind, "estimate_block_memory") or inner != kind.from_block:
         return MemoryEstimate(0, 0)
-    return kind.estimate_block_memory(block, **keywords)  # type: ignore[no-any-return]
+    return kind.estimate_block_memory(block, **keywords)
 
 
 class Summary(Protocol):

@@ -91,7 +91,7 @@ class FrequentWords(NamedTuple):
         """Number of tokens of each word; entry 0 counts all rare words. Shape (n_words,)."""
         counts = self.corpus.counts[self.types]
         counts[0] = self.n_tokens - int(counts[1:].sum())
-        return np.asarray(counts)
+        return counts
 
     @property
     def n_codes(self) -> int:

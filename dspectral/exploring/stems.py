@@ -54,7 +54,7 @@ def _rank_halves(first: CSRRows, second: CSRRows) -> Doubles:
         half.sum_duplicates()
     cosines = (weighting.apply(first) @ weighting.apply(second).T).toarray()
     own = cosines.diagonal()[:, None]
-    return np.asarray(1 / (1 + (cosines > own).sum(axis=1) + ((cosines == own).sum(axis=1) - 1) / 2))
+    return 1 / (1 + (cosines > own).sum(axis=1) + ((cosines == own).sum(axis=1) - 1) / 2)
 
 
 def sample_documents(words: FrequentWords, is_repeated: dict[str, Bools]) -> CSRRows:

@@ -19,7 +19,7 @@ def sum_rows(rows: Rows) -> Doubles:
     """Return the sum of the rows in double precision. Shapes: `rows` (n, d); returns (d,)."""
     if is_sparse(rows):
         return sparse_products.column_sums(rows)
-    return np.asarray(rows.sum(axis=0, dtype=np.float64))
+    return rows.sum(axis=0, dtype=np.float64)
 
 
 def is_dense(rows: Rows) -> bool:
@@ -47,11 +47,11 @@ def mean_row(rows: Rows) -> Doubles:
     array([ True])
     """
     if not rows.shape[0] or not is_dense(rows):
-        return np.asarray(sum_rows(rows) / max(1, rows.shape[0]))
+        return sum_rows(rows) / max(1, rows.shape[0])
     # Sum differences from the first row: sums of rows far from the origin would lose their last digits.
     first = next(iter_dense_panels(rows[:1]))[0]
     total = sum((panel.sum(axis=0) for panel in iter_dense_panels(rows, first)), np.zeros(rows.shape[1]))
-    return np.asarray(first + total / rows.shape[0])
+    return first + total / rows.shape[0]
 
 
 def mean_scatter(summaries: Sequence[Any], field: str = "total") -> Doubles:
@@ -165,6 +165,6 @@ def multiply_each_row(rows: Rows, factors: Doubles) -> Rows:
     # document that has a class.
     rows = to_float_rows(rows)
     if not is_sparse(rows):
-        return np.asarray(rows * factors.astype(rows.dtype)[:, None])
+        return rows * factors.astype(rows.dtype)[:, None]
     data = rows.data * np.repeat(factors, np.diff(rows.indptr)).astype(rows.dtype)
     return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)

@@ -201,7 +201,7 @@ def gram_qr_inplace(Z: FloatArray, gram: Doubles) -> tuple[FloatArray, Doubles]:
 
 def column_norms(Z: FloatArray) -> Doubles:
     """Return the Euclidean norm of each column in double precision. Shapes: `Z` (d, r); returns (r,)."""
-    return np.asarray(np.sqrt(np.einsum("ij,ij->j", Z, Z, dtype=np.float64)))
+    return np.sqrt(np.einsum("ij,ij->j", Z, Z, dtype=np.float64))
 
 
 def multiply_inplace(Z: FloatArray, C: FloatArray, *, with_gram: bool = False) -> tuple[FloatArray, Doubles]:

@@ -309,7 +309,7 @@ class KrylovSpace(NamedTuple):
         def norms(f: FloatArray) -> Doubles:
             Y, peak = (f / np.abs(f).max())[:, None] * probes, np.abs(f).max()
             squares = np.cumsum(np.linalg.eigvalsh(Y.T @ Y)[::-1])[np.minimum(n, Y.shape[1]) - 1]
-            return np.asarray(peak * (np.sqrt(squares) + np.sqrt(n) * _bound_rounding(Y, probes)) / np.sqrt(min_energy))
+            return peak * (np.sqrt(squares) + np.sqrt(n) * _bound_rounding(Y, probes)) / np.sqrt(min_energy)
 
         bounds = norms(scaled**q) ** (1 / q)
         last = math.floor(math.log(bounds[-1], GRID_RATIO))
@@ -473,7 +473,7 @@ def find_stable_pairs(
     ``C K z / sqrt(v)``.
     """
     rounding = np.linalg.norm((projected - projected.T) @ vectors, axis=0)
-    return np.asarray(rounding * squares.diagonal() <= 4.0 * math.sqrt(np.finfo(dtype).eps) * values[:1] * values)
+    return rounding * squares.diagonal() <= 4.0 * math.sqrt(np.finfo(dtype).eps) * values[:1] * values
 
 
 def _assemble_blocks(columns: tuple[tuple[Doubles, ...], ...], parts: tuple[FloatArray, ...]) -> Doubles:
@@ -500,7 +500,7 @@ def _interval_ends(bound: float) -> list[float]:
 
 def _chebyshev(t: FloatArray, a: float, b: float, degree: int) -> FloatArray:
     """Evaluate the Chebyshev polynomial of the interval ``[a, b]``."""
-    return np.asarray(np.polynomial.chebyshev.chebval((2.0 * t - a - b) / (b - a), [0.0] * degree + [1.0]))
+    return np.polynomial.chebyshev.chebval((2.0 * t - a - b) / (b - a), [0.0] * degree + [1.0])
 
 
 def _invert_chebyshev(a: float, b: float, degree: int, value: float) -> float:

@@ -131,7 +131,7 @@ class DeflatedTensor(NamedTuple):
         products *= columns.take(self.lower, axis=0)
         whole = (pairs @ products).T
         # A term `v u x u x u` subtracts `v (u'x)^2 u`: `2 k` products per row, without writing k^3 entries.
-        return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
+        return whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors
 
     def deflate(self, U: FloatArray) -> Self:
         """Return the tensor minus the rank-one terms of the unit rows of U (r, k), one after the other."""
@@ -155,7 +155,6 @@ def power_method(T: Doubles, *, seed: int = 0) -> OrthogonalCP:
     Anandkumar et al. 2014, algorithm 1. Deflation subtracts terms that need not be exactly orthogonal. Cost:
     ``120 k^4`` operations. Shapes: `T` (k, k, k).
     """
-    T = check_tensor(T)
     k, generator = len(T), np.random.default_rng(seed)
     remainder = DeflatedTensor.from_tensor(T)
     rough = remainder.pairs.astype(np.float32)  # enough at first: near a fixed point a step squares the error
@@ -177,7 +176,6 @@ def simultaneous_diagonalization(T: Doubles, *, seed: int = 0) -> OrthogonalCP:
     per sweep of the second round, and two copies of the tensor. Kuleshov, Chaganty and Liang 2015, "Tensor
     factorization via matrix factorization". Shapes: `T` (k, k, k).
     """
-    T = check_tensor(T)
     k = len(T)
     # First round: contractions in random directions separate all vectors, with random weights.
     directions = np.random.default_rng(seed).standard_normal((min(k, N_DIRECTIONS), k))
@@ -212,7 +210,7 @@ def symmetric_tensor_from_pairs(pair_sums: Doubles) -> Doubles:
     T = np.empty((k, k, k))
     T[:, upper, lower] = pair_sums
     T[:, lower, upper] = pair_sums
-    return np.asarray((T + T.transpose(1, 0, 2) + T.transpose(2, 1, 0)) / 3.0)
+    return (T + T.transpose(1, 0, 2) + T.transpose(2, 1, 0)) / 3.0
 
 
 def sort_components(T: Doubles, values: Doubles, vectors: Doubles) -> OrthogonalCP:
@@ -226,23 +224,12 @@ def sort_components(T: Doubles, values: Doubles, vectors: Doubles) -> Orthogonal
     return OrthogonalCP(values, vectors, residual / size if size else 0.0)
 
 
-def check_tensor(T: Doubles) -> Doubles:
-    """Return a tensor as a contiguous array in double precision. Shapes: `T` (k, k, k); returns (k, k, k)."""
-    T = np.asarray(T, dtype=np.float64)
-    if T.ndim != 3 or len(set(T.shape)) != 1 or not T.size:
-        raise ValueError(f"T.shape={T.shape} must be (k, k, k)")
-    if not np.isfinite(T).all():
-        raise ValueError("T contains NaN or infinity, but every entry must be finite")
-    return np.ascontiguousarray(T)
-
-
 def batched_power_method(T: Doubles, *, seed: int = 0) -> OrthogonalCP:
     """Return the rank-one terms in rounds of up to 16 separated fixed points with at least half of the largest weight.
 
     Cost: ``24 k^4`` operations if rounds are full, in products of matrices with 32 columns, which
     are several times as fast as those of :func:`power_method`. Shapes: `T` (k, k, k).
     """
-    T = check_tensor(T)
     k, generator = len(T), np.random.default_rng(seed)
     remainder = DeflatedTensor.from_tensor(T)
     rough = remainder.pairs.astype(np.float32)
@@ -288,4 +275,4 @@ def _iterate_to_convergence(
 
 def _evaluate_cubic_form(tensor: DeflatedTensor, U: FloatArray, pairs: FloatArray | None = None) -> Doubles:
     """Return ``T(u, u, u)`` of each row."""
-    return np.asarray(np.einsum("rj,rj->r", tensor.apply(U, pairs), U))
+    return np.einsum("rj,rj->r", tensor.apply(U, pairs), U)

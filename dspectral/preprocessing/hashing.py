@@ -120,11 +120,6 @@ class NgramHashing(RunPlanMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, 
     def settings(self) -> HashingSettings:
         """Validated parameters as a record for stores and workers."""
         check_integer("n_features", self.n_features, at_least=2)
-        return self._parameters.validate()
-
-    @property
-    def _parameters(self) -> HashingSettings:
-        """Parameters as a record, with a named tokenizer or analyzer."""
         analysis_options = {name: getattr(self, name) for name in Analysis._fields}
         if not (self.stop_words is None or isinstance(self.stop_words, str)):
             nfc = self.normalize is not None or (isinstance(self.tokenizer, str) and self.tokenizer in RULE_NAMES[:2])
@@ -138,7 +133,8 @@ class NgramHashing(RunPlanMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, 
         else:
             ngram_range, lowercase, tokenizer = (1, 1), False, analysis.as_tokenizer()
             register_tokenizer(tokenizer, "analyzer")
-        return HashingSettings(self.n_features, ngram_range, lowercase, self.alternate_sign, tokenizer, self.normalize)
+        settings = self.n_features, ngram_range, lowercase, self.alternate_sign, tokenizer, self.normalize
+        return HashingSettings(*settings).validate()
 
     def fit(self, X: Texts | TextFiles | CountMatrix | None = None, y: ArrayLike | None = None) -> Self:
         """Check the parameters without reading texts.
@@ -243,18 +239,6 @@ class NgramHashing(RunPlanMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, 
         if not samples:
             raise ValueError("X has no texts, but must have at least one")
         return KeptTerms.from_sample(merge_samples(samples), settings)
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether the parameters equal those of another transformer or of a store's record."""
-        if isinstance(other, NgramHashing):
-            return bool(self._parameters == other._parameters)
-        if isinstance(other, HashingSettings):
-            return bool(self._parameters == other._replace(tokenizer=as_tokenizer(other.tokenizer)))
-        return NotImplemented
-
-    def __hash__(self) -> int:
-        # The transformer equals the record of its settings, so their hashes must be equal.
-        return hash(self._parameters)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

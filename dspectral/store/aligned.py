@@ -95,5 +95,5 @@ def align_columns(store: Any, model: Any) -> CountMatrix:
     positions = {name: number for number, name in enumerate(stored.names)}
     order = np.array([positions[name] for name in requested_columns.names], dtype=np.int64)
     if np.array_equal(order, np.arange(len(stored.names))):
-        return store  # type: ignore[no-any-return]
+        return store
     return AlignedCounts(store, order, Columns(stored.kind, stored.names[order]))

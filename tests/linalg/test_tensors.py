@@ -77,13 +77,6 @@ def test_matrices_with_one_basis_become_diagonal_from_any_start():
         np.testing.assert_allclose(U.T @ U, np.eye(6), atol=1e-12)
 
 
-@pytest.mark.parametrize("solve", SOLVERS)
-@pytest.mark.parametrize(("T", "message"), [(np.zeros((2, 3, 2)), r"T\.shape"), (np.full((2, 2, 2), np.nan), "NaN")])
-def test_what_is_no_tensor_is_an_error(solve, T, message):
-    with pytest.raises(ValueError, match=message):
-        solve(T)
-
-
 def test_a_matrix_with_nothing_on_its_diagonal_is_turned_by_an_eighth():
     swap = np.array([[[0.0, 1.0], [1.0, 0.0]]])
     U = joint_diagonalize(swap)

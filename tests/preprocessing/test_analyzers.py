@@ -97,9 +97,7 @@ def same(one, other):
 def test_columns_and_signs_are_scikit_learns_in_memory_and_out_of_core(given, tmp_path):
     hashing, expected = NgramHashing(256, **given), theirs(given)
     same(hashing.fit_transform(texts()), expected.transform(texts()))
-    assert clone(hashing) == hashing == pickle.loads(pickle.dumps(hashing))  # noqa: S301
-    assert hash(clone(hashing)) == hash(hashing)
-    assert hashing != NgramHashing(256)
+    assert clone(hashing).settings == hashing.settings == pickle.loads(pickle.dumps(hashing)).settings  # noqa: S301
     lines = [" ".join(text.split()) for text in texts()]
     (tmp_path / "lines.txt").write_text("\n".join(line or "-" for line in lines), encoding="utf-8")
     lines = [line or "-" for line in lines]

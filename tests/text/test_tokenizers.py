@@ -93,11 +93,11 @@ def test_a_tokenizer_is_kept_by_name_and_compared_by_it(tmp_path):
     hashing = NgramHashing(64, (1, 2), tokenizer=pieces)
     store = build_store(written(tmp_path), str(tmp_path / "s"), hashing=hashing)
     assert store.provenance["hashing"]["tokenizer"] == {"name": HERE}
-    assert hashing == NgramHashing(64, (1, 2), tokenizer=HERE) == open_store(str(tmp_path / "s")).hashing
-    assert hash(hashing) == hash(NgramHashing(64, (1, 2), tokenizer=HERE))
+    expected = hashing.settings
+    assert expected == NgramHashing(64, (1, 2), tokenizer=HERE).settings == open_store(str(tmp_path / "s")).hashing
     assert hashing.transform(store) is store
     for other in (NgramHashing(64, (1, 2)), NgramHashing(64, (1, 2), tokenizer=others)):
-        assert other != hashing
+        assert other.settings != expected
         with pytest.raises(ValueError, match=f"tokenizer='{HERE}'"):
             other.transform(store)
     with pytest.raises(StoreError, match=rf"hashing.*{re.escape(str(tmp_path))}"):
@@ -129,7 +129,7 @@ def test_a_saved_transformer_keeps_its_tokenizer_by_name(tmp_path, tokenizer):
     hashing = NgramHashing(64, tokenizer=tokenizer)
     dspectral.save(hashing, str(tmp_path / "m"))
     loaded = dspectral.load(str(tmp_path / "m"))
-    assert loaded == hashing
+    assert loaded.settings == hashing.settings
     if isinstance(tokenizer, Versioned):
         with pytest.raises(ValueError, match=r"'by blanks 3'|tokenizer="):
             loaded.transform(LINES)

@@ -173,7 +173,7 @@ def test_every_door_cuts_by_the_same_rule(tmp_path):
     assert {kept.table.term(i) for i in range(len(kept.columns))} == words
     hashed = build_store(Texts(texts), str(tmp_path / "h"), hashing=hashing)
     decomposed = [normalize("NFD", text) for text in texts]
-    assert hashed.hashing == hashing
+    assert hashed.hashing == hashing.settings
     assert (hashing.transform(decomposed) != hashing.transform(texts)).nnz == 0
 
 
@@ -184,7 +184,7 @@ def test_normalization_is_asked_for_where_bits_are_those_of_scikit_learn(tmp_pat
     assert (nfc.transform([apart]) != nfc.transform([composed])).nnz == 0
     assert (plain.transform([apart]) != plain.transform([composed])).nnz
     store = build_store(Texts([apart]), str(tmp_path / "s"), hashing=nfc)
-    assert store.hashing == nfc
+    assert store.hashing == nfc.settings
     words = build_store(Texts([apart]), str(tmp_path / "v"), vocabulary=VocabularySettings(normalize="NFC"))
     assert sorted(words.vocabulary.terms) == ["café", "crème"]
     assert build_corpus(Texts([apart]), str(tmp_path / "c"), tokens="blanks").words[1:] == ["café", "crème"]

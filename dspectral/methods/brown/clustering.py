@@ -255,7 +255,7 @@ class SpectralBrownClustering(RunPlanMixin, BaseEstimator):
             Clusters, in the order of ``words_``.
         """
         check_is_fitted(self)
-        return np.asarray(self.tree_.cut(n_clusters)[self.labels_])
+        return self.tree_.cut(n_clusters)[self.labels_]
 
     def codes(self, n_clusters: int | None = None) -> list[str]:
         """Return the bit string of each word type.

@@ -34,7 +34,7 @@ def nlogn_table() -> Doubles:
 
 @compiled
 def _nlogn(n: int, table: Doubles) -> float:
-    return table[n] if n < TABLE else n * np.log(n)  # type: ignore[no-any-return]
+    return table[n] if n < TABLE else n * np.log(n)
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, TypeVar, cast, overload
+from typing import Any, Literal, cast
 
 import numpy as np
 from scipy import sparse
@@ -74,11 +74,6 @@ def average_by_rows(sentences: Sentences, *, word_rows: Int32s, vectors: Floats)
     return sentence_means(sentences._replace(ids=word_rows[sentences.ids]), vectors)
 
 
-D = TypeVar("D")
-_REQUIRED: Any = object()
-"""Sentinel: a missing word raises KeyError."""
-
-
 class WordQueries(LazyOutputMixin, ReadOnceMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Mixin of queries that need ``words_`` and ``vectors_``."""
 
@@ -142,32 +137,6 @@ class WordQueries(LazyOutputMixin, ReadOnceMixin, TopTermsMixin, ClassNamePrefix
         n = check_integer("n", n, at_least=1)
         return self._make_word_scores(*nearest_vectors(self.vectors_, *query_ids, n=n, method=method, hidden_ids=(0,)))
 
-    @overload
-    def vector(self, word: str) -> Floats: ...
-    @overload
-    def vector(self, word: str, *, default: D) -> Floats | D: ...
-    def vector(self, word: str, *, default: D = _REQUIRED) -> Floats | D:
-        """Return the vector of a word.
-
-        Parameters
-        ----------
-        word : str
-            Word to look up.
-        default : object, optional
-            Value for a word that is not in the vocabulary, such as ``model["<?>"]``; by default KeyError is raised.
-
-        Returns
-        -------
-        ndarray of float32, shape (n_components,)
-            Unit vector, or zeros for a word without contexts.
-
-        Raises
-        ------
-        KeyError
-            If the word is not in the vocabulary and no default is given.
-        """
-        return default if default is not _REQUIRED and word not in self else self[word]
-
     def __getitem__(self, words: str | Sequence[str]) -> Floats:
         """Return the vector of a word, shape (n_components,), or of each of a list, shape (n_words, n_components)."""
         ids = self._get_ids(words)
@@ -219,10 +188,7 @@ class WordQueries(LazyOutputMixin, ReadOnceMixin, TopTermsMixin, ClassNamePrefix
         words = [words] if isinstance(words, str) else list(words)
         for word in words:
             if word not in numbers:
-                raise KeyError(
-                    f"{word!r} is not one of the {len(numbers)} words of the embedding: test `word in model` first, or "
-                    "pass default= to vector"
-                )
+                raise KeyError(f"{word!r} is not one of the {len(numbers)} words: test `word in model` first")
         return [numbers[word] for word in words]
 
     def _make_word_scores(self, ids: Int64s, scores: FloatArray) -> list[tuple[str, float]]:

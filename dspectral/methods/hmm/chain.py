@@ -55,4 +55,4 @@ def normalize(counts: Doubles, axis: int) -> Doubles:
     """Return counts divided by their sums along an axis; the uniform distribution where a sum is 0."""
     # Zeros would make every sentence through such a state impossible.
     totals = counts.sum(axis=axis, keepdims=True)
-    return np.asarray(np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), 1.0 / counts.shape[axis]))
+    return np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), 1.0 / counts.shape[axis])

@@ -162,7 +162,7 @@ class StateDecoder(ChainDecoder):
     def states(self, sentences: Sentences) -> IntArray:
         """Return the most probable state of each token of a block of ids of the model's types, shape (n_tokens,)."""
         check_is_fitted(self)
-        return np.asarray(np.argmax(self._posteriors(sentences), axis=1))
+        return np.argmax(self._posteriors(sentences), axis=1)
 
     def _posteriors(self, sentences: Sentences) -> Doubles:
         return compute_posteriors(sentences, self.model_).posterior

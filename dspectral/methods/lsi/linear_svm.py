@@ -41,7 +41,7 @@ class Relevancy(NamedTuple):
 
     def weights_from_scores(self, scores: Doubles) -> Doubles:
         """Return the weights for given scores, shape (n, L)."""
-        return np.asarray(expit(self.a * (scores + self.b)))
+        return expit(self.a * (scores + self.b))
 
     def weights(self, rows: Rows) -> Doubles:
         """Return the weight of each row in each class, between 0 and 1, shape (n, L)."""

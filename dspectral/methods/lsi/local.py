@@ -67,7 +67,7 @@ class LocalSVMs(NamedTuple):
     def scores(self, rows: Rows) -> Doubles:
         """Return ``f x'coef + intercept``, shape (n, L)."""
         # f x'V'w + c: weighting the product equals weighting the row.
-        return np.asarray(multiply_rows(rows, self.coef.T) * self._weights(rows) + self.intercept)
+        return multiply_rows(rows, self.coef.T) * self._weights(rows) + self.intercept
 
     def score_difference(self, rows: Rows) -> Doubles:
         """Return the score of the second class minus that of the first, shape (n, 1)."""
@@ -75,7 +75,7 @@ class LocalSVMs(NamedTuple):
 
     def predict_class(self, rows: Rows, *, classes: AnyArray) -> AnyArray:
         """Return the class with the highest score of each row, shape (n, 1)."""
-        return np.asarray(classes[np.argmax(self.scores(rows), axis=1)][:, None])
+        return classes[np.argmax(self.scores(rows), axis=1)][:, None]
 
     def predict_indicator(self, rows: Rows) -> CSRRows:
         """Return an indicator of the positive scores, shape (n, L)."""

@@ -102,10 +102,6 @@ class MomentMultiLabelClassifier(RunPlanMixin, TopTermsMixin, ClassifierMixin, B
     ----------
     n_states_ : int
         Number of states.
-    smoothing_ : float
-        Weight of the corpus distribution.
-    n_em_iter_ : int
-        Number of EM passes.
     alpha_ : float or None
         Given or selected penalty of the log-odds; None without a linear model.
     n_held_out_ : int
@@ -139,8 +135,8 @@ class MomentMultiLabelClassifier(RunPlanMixin, TopTermsMixin, ClassifierMixin, B
         Error bound of the sketch of the words.
     tensor_residual_ : float
         Unexplained share of the whitened third moment.
-    n_negative_, negative_mass_ : dict of str to int, dict of str to float
-        Number of negative entries in the estimates of ``"words"`` and ``"labels"``, and their share of the mass.
+    negative_mass_ : dict of str to float
+        Share of the mass that was negative in the estimates of ``"words"`` and ``"labels"``.
     log_likelihood_ : float
         Mean log-likelihood of the words of a training document, under the states before the last pass.
     label_scales_ : ndarray, shape (n_labels, 2), or None
@@ -155,7 +151,7 @@ class MomentMultiLabelClassifier(RunPlanMixin, TopTermsMixin, ClassifierMixin, B
     n_documents_ : int
         Number of training documents.
     n_passes_ : int
-        Number of passes: 3 plus ``n_em_iter_``.
+        Number of passes: 3 plus ``n_em_iter``.
     solver_ : str
         Solver of the first pass.
     random_state_ : int
@@ -359,10 +355,8 @@ class MomentMultiLabelClassifier(RunPlanMixin, TopTermsMixin, ClassifierMixin, B
         self.certificate_, self.solver_ = leading.certificate, leading.solver
         self.tensor_residual_, self.log_likelihood_ = states.tensor.residual, model.log_likelihood
         parts = {"words": states.words, "labels": model.labels}
-        self.n_negative_ = {name: part.n_negative for name, part in parts.items()}
         self.negative_mass_ = {name: part.negative_mass for name, part in parts.items()}
-        self.n_states_, self.smoothing_ = len(model.weights), settings.smoothing
-        self.n_em_iter_, self.n_documents_ = settings.n_em_iter, data.n_rows
+        self.n_states_, self.n_documents_ = len(model.weights), data.n_rows
         self.n_passes_ = N_MOMENT_PASSES + settings.n_em_iter
 
     def _term_weights(self) -> FloatArray:

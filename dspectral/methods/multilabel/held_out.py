@@ -154,7 +154,7 @@ def _state_scores(
     shares = posterior / (model.label_state_counts[-1] - posterior + dtype.type(STATE_PRIOR))
     scores = shares @ (model.label_state_counts[:-1].T + STATE_PRIOR * regression.rates).astype(dtype)
     scores -= truth * np.einsum("ij,ij->i", shares, posterior)[:, None]
-    return np.asarray(np.log(np.maximum(scores, dtype.type(MIN_SCORE))))
+    return np.log(np.maximum(scores, dtype.type(MIN_SCORE)))
 
 
 def probability_scales(scores: FloatArray, truth: FloatArray) -> Doubles:
@@ -250,7 +250,7 @@ class LeaveOneOutScores(NamedTuple):
             """Return the product of the centered features with columns (q, c)."""
             product = sparse_products.times(word_features, np.ascontiguousarray(columns[:m]))
             product += directions @ columns[m:]
-            return np.asarray(product - (mean @ columns).astype(dtype))
+            return product - (mean @ columns).astype(dtype)
 
         features = multiply(regression.eigenvectors)
         squares = features * features
@@ -283,14 +283,14 @@ class LeaveOneOutScores(NamedTuple):
         scores = self.features @ (self.regression.labels * inside).T + self.rest * outside.T + start
         share = self.squares @ (spread * inside).T + self.rest_squares * (spread * outside).T
         share = np.minimum(share + share.dtype.type(1.0 / self.regression.n_rows), 0.999)
-        return np.asarray((scores - share * target) / (1 - share))
+        return (scores - share * target) / (1 - share)
 
 
 def select_near_best(gains: FloatArray) -> Bools:
     """Return a mask of candidates (rows of gains) whose mean gain is within one standard error of the best."""
     loss = gains[int(np.argmax(gains.mean(axis=1)))] - gains
     error = loss.std(axis=1) / np.sqrt(gains.shape[1])
-    return np.asarray(loss.mean(axis=1) <= error)
+    return loss.mean(axis=1) <= error
 
 
 @compiled

@@ -20,10 +20,9 @@ class Whitening(NamedTuple):
 
 
 class Simplex(NamedTuple):
-    """Distributions in columns (m, k), and the number and share of the clipped negative entries."""
+    """Distributions in columns (m, k), and the share of the clipped negative mass."""
 
     columns: FloatArray
-    n_negative: int
     negative_mass: float
 
 
@@ -46,11 +45,10 @@ class LabelModel(NamedTuple):
 
 def clip_to_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
     """Return columns (m, k) clipped at zero, plus a prior, divided by their sum; zero columns become uniform."""
-    n_negative = int(np.count_nonzero(columns < 0))
     # The sum of positive entries minus the total sum is the negative mass, without another array.
     clipped = np.maximum(columns, 0)
     above = float(clipped.sum(dtype=np.float64))
-    below = above - float(columns.sum(dtype=np.float64)) if n_negative else 0.0
+    below = above - float(columns.sum(dtype=np.float64))
     if prior:
         clipped += columns.dtype.type(prior)
     # Sums in double precision, as columns may have a million entries.
@@ -58,7 +56,7 @@ def clip_to_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
     clipped[:, total == 0] = 1
     total[total == 0] = len(columns)
     clipped /= total.astype(columns.dtype)
-    return Simplex(clipped, n_negative, below / (above + below) if n_negative else 0.0)
+    return Simplex(clipped, below / (above + below) if below else 0.0)
 
 
 def smooth_logarithms(columns: FloatArray, background: Doubles, share: float) -> FloatArray:
@@ -151,7 +149,7 @@ class EigenbasisRegression(NamedTuple):
         inside, outside = self.inverses(spread, alpha)
         W = (self.labels * (inside - outside)) @ self.eigenvectors.T + outside * self.products
         if len(self.values) == len(self.gram):
-            return np.asarray(W)
+            return W
         R = self.products - spread * (W @ self.gram) - W.dtype.type(alpha) * W
         P, size = R, np.einsum("ij,ij->i", R, R)[:, None]
         tiny = np.finfo(W.dtype).tiny
@@ -161,7 +159,7 @@ class EigenbasisRegression(NamedTuple):
             W, R = W + step * P, R - step * product
             before, size = size, np.einsum("ij,ij->i", R, R)[:, None]
             P = R + size / np.maximum(before, tiny) * P
-        return np.asarray(W)
+        return W
 
     def coefficients(self, linear: ScoringWeights, scales: Doubles) -> FloatArray:
         """Return coefficients (L, q + 1) of the features, intercept last, from shift and scale (L, 2) of log-odds."""

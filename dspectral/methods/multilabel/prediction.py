@@ -1,7 +1,7 @@
 """Predictions of a fitted multi-label classifier, in memory or block by block."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -28,12 +28,12 @@ class Threshold(NamedTuple):
 
     def is_above(self, scores: FloatArray) -> Bools:
         """Return which labels are predicted, shape (n, L)."""
-        return np.asarray(shift_rows(scores, self.row_weight) > self.level)
+        return shift_rows(scores, self.row_weight) > self.level
 
 
 def shift_rows(scores: FloatArray, row_weight: float) -> FloatArray:
     """Subtract a share of the largest score of each row. Shapes: `scores` (n, L), returns the same."""
-    return np.asarray(scores - scores.dtype.type(row_weight) * scores.max(axis=1, keepdims=True))
+    return scores - scores.dtype.type(row_weight) * scores.max(axis=1, keepdims=True)
 
 
 class LabelTopic(NamedTuple):
@@ -79,12 +79,12 @@ class LabelScorer(NamedTuple):
 
     def scores(self, rows: Rows) -> FloatArray:
         """Return the scores of all labels, shape (n, L), from the linear model, the states, or both."""
-        by_states = self.states(rows) @ self.labels.T if self.state_share else 0.0
+        by_states: Any = self.states(rows) @ self.labels.T if self.state_share else 0.0
         if self.linear is None:
-            return np.asarray(by_states)
+            return by_states
         by_states = np.log(np.maximum(by_states, MIN_SCORE))
         if self.state_share == 1.0:
-            return np.asarray(by_states)
+            return by_states
         word_features, direction_features = linear_features(
             rows, self.column_weights, self.own_words, self.directions, self.log_words.dtype
         )
@@ -94,7 +94,7 @@ class LabelScorer(NamedTuple):
             scores += sparse_products.times(word_features, np.ascontiguousarray(self.linear[:, :m].T))
         if self.state_share:
             scores += scores.dtype.type(self.state_share) * (by_states - scores)
-        return np.asarray(scores)
+        return scores
 
     def normalized_scores(self, rows: Rows) -> FloatArray:
         """Return label probabilities for few labels, else scores normalized to sum 1, shape (n, L)."""

@@ -241,7 +241,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
             Labels, each one of ``classes_``.
         """
         features = self._make_features(X)
-        return np.asarray(self.svm_.predict(features))
+        return self.svm_.predict(features)
 
     def decision_function(self, X: TextColumn) -> Doubles:
         """Return the SVM's scores.
@@ -257,7 +257,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
             The predicted intent has the highest score. For two intents a positive score predicts the second.
         """
         features = self._make_features(X)
-        return np.asarray(self.svm_.decision_function(features))
+        return self.svm_.decision_function(features)
 
     def predict_proba(self, X: TextColumn) -> Doubles:
         """Return a softmax of four times the SVM's scores.
@@ -275,7 +275,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
             Each row sums to 1, and its largest value is that of the predicted intent.
         """
         scores = score_classes(self.svm_, self._make_features(X), self.classes_)
-        return np.asarray(softmax(4.0 * scores, axis=1))
+        return softmax(4.0 * scores, axis=1)
 
     @property
     def _settings(self) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def test_words_of_a_class_are_neighbours_and_more_so_with_more_text():
         rng, words = np.random.default_rng(n), np.ravel(CLASSES)
         text = [[w if rng.random() < 0.7 else str(rng.choice(words)) for w in s] for s in language(n, seed=n)]
         model = WordEmbedding(3, window=1, recipe=EmbeddingRecipe(context="list")).fit(text)
-        spreads.append(np.mean([1 - model.vector(a) @ model.vector(b) for a, b, _ in CLASSES]))
+        spreads.append(np.mean([1 - model[a] @ model[b] for a, b, _ in CLASSES]))
     assert 0 < spreads[1] < spreads[0] / 5
     assert spreads[1] < 0.1
     for one, *others in CLASSES:
@@ -152,11 +152,9 @@ def test_queries_leave_out_what_is_given_and_the_rare_type(sentences):
     for method in ("add", "mul"):
         ((word, _),) = model.analogy("red", "blue", "cat", method=method)
         assert word not in ("red", "blue", "cat")
-    for ask in (model.most_similar, model.vector, model.__getitem__):
+    for ask in (model.most_similar, model.__getitem__):
         with pytest.raises(KeyError, match="'owl'"):
             ask("owl")
-    np.testing.assert_array_equal(model.vector("owl", default=model["<?>"]), model.vectors_[0])
-    assert model.vector("owl", default=None) is None
 
 
 def test_words_are_looked_up_alone_and_in_lists(sentences):

@@ -71,7 +71,7 @@ class WordTypes(NamedTuple):
         # Words come first, as readable anchors.
         rest = np.concatenate([np.arange(len(self.words), self.n_types), [0]])
         order = np.concatenate([np.arange(1, len(self.words)), rest[np.argsort(-counts[rest], kind="stable")]])
-        return np.asarray(order[counts[order] > 0])
+        return order[counts[order] > 0]
 
     def features(self) -> CSRRows:
         """Return the spelling features of each type, shape (n_types, n_features); ``"<?>"`` has none."""
@@ -271,4 +271,4 @@ def join_points(parts: list[tuple[Doubles, float]], counts: Int64s, n_dimensions
     whole = np.concatenate(columns, axis=1)
     # The second-moment matrix is small: (sum of all d_i)^2 numbers.
     _, axes = eigh_descending(whole.T @ (share[:, None] * whole))
-    return np.asarray(whole @ fix_signs(axes[:, :n_dimensions].T).T)
+    return whole @ fix_signs(axes[:, :n_dimensions].T).T

@@ -58,7 +58,7 @@ def find_anchors(
             selected[i] = _find_farthest_row(rows, others, min_distance, current=selected[i])
         if selected == before:
             break
-    return np.asarray(pool[selected])
+    return pool[selected]
 
 
 def _find_farthest_row(rows: Doubles, selected: list[int], min_distance: float, current: int | None = None) -> int:
@@ -80,7 +80,7 @@ def _squared_distances_from_span(rows: Doubles, selected: list[int]) -> Doubles:
         basis, sizes, _ = np.linalg.svd(offset[selected[1:]].T, full_matrices=False)
         basis = basis[:, sizes > ROUNDING_SHARE * sizes[0]] if sizes[0] > 0 else basis[:, :0]
         offset = offset - (offset @ basis) @ basis.T
-    return np.asarray(np.einsum("ij,ij->i", offset, offset))
+    return np.einsum("ij,ij->i", offset, offset)
 
 
 def project_to_simplex(points: Doubles, vertices: Doubles) -> Doubles:
@@ -164,7 +164,7 @@ def _loss_slope(products: Doubles, gram: Doubles, p: Doubles, order: Int64s, n_i
     total = -products[j]
     for a in range(n_in):
         total += gram[j, order[a]] * p[order[a]]
-    return total  # type: ignore[no-any-return]
+    return total
 
 
 @compiled

@@ -92,7 +92,7 @@ def inverse_root(covariance: Doubles, regularization: float) -> Doubles:
     ridge = regularization * float(np.mean(np.maximum(values, 0.0)))
     # The ridge is relative to the mean variance, independent of the unit of the views.
     scales = np.where(values > floor, (np.maximum(values, floor) + ridge + 1e-300) ** -0.5, 0.0)
-    return np.asarray((vectors * scales) @ vectors.T)
+    return (vectors * scales) @ vectors.T
 
 
 def find_operators(joint: Doubles, steps: Doubles, first: Doubles, last: Doubles, n_refinements: Int64s) -> Operators:
@@ -206,7 +206,7 @@ def ridge_inverse(between: Doubles, count: float) -> Doubles:
     """Return the regularized inverse of the moment of past and future, whose noise is about ``count ** -0.5``."""
     # s / (s^2 + 1 / n) damps directions below the noise.
     left, values, right = scipy.linalg.svd(between)
-    return np.asarray((right.T * (values / (values**2 + 1.0 / count))) @ left.T)
+    return (right.T * (values / (values**2 + 1.0 / count))) @ left.T
 
 
 def component_means(pairs: Doubles, triples: Doubles) -> Doubles:
@@ -224,4 +224,4 @@ def component_means(pairs: Doubles, triples: Doubles) -> Doubles:
     heads = scaled[0]  # columns are sqrt(w_h) y_h, and the first coordinate of y_h is 1
     # A first entry near 0 is a refinement without weight, whose mean is undefined.
     heads = np.where(np.abs(heads) < 1e-3, np.where(heads < 0, -1e-3, 1e-3), heads)
-    return np.asarray(scaled / heads)
+    return scaled / heads
