@@ -104,7 +104,7 @@ def write_coordinates(
     """
     points = _compute_points(model, X, X)
     if points is X and model is not None:  # dense rows, which are points in a search
-        points = model.transform(X)
+        points = getattr(model, "coordinates", model.transform)(X)
     return write_rows(points, out, storage_options=storage_options, dtype=dtype)
 
 

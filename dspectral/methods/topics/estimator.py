@@ -11,10 +11,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral import engine
+from dspectral.decomposition.estimators import PCA
 from dspectral.decomposition.spectrum import SVDOptions, n_block_reads, spectrum
-from dspectral.inputs.rows import RowTransformer, get_row_dtype, validate_rows
+from dspectral.inputs.rows import RowTransformer, get_row_dtype, project, validate_rows
 from dspectral.inputs.texts import TextsOrCounts, as_documents, get_row_labels, is_text_column
 from dspectral.inputs.top_terms import Terms, TopTermsMixin
+from dspectral.io.vectors import read_vectors
+from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.topics.columns import WordColumnsMixin
 from dspectral.methods.topics.following import FollowedTopics, follow_topics
 from dspectral.methods.topics.merging import merge_models
@@ -34,7 +37,7 @@ from dspectral.store.coordinates import write_rows
 from dspectral.store.rows import CountMatrix
 from dspectral.text.stop_words import StopWords
 from dspectral.text.weighting import TermFrequency, Weighting
-from dspectral.types import CheckpointPath, CSRRows, Documents, FloatArray, IntArray, Rows
+from dspectral.types import CheckpointPath, CSRRows, Documents, Doubles, FloatArray, IntArray, Rows
 
 N_PASSES = 5
 """Number of passes of the decomposition."""
@@ -68,7 +71,7 @@ class TopDocument(NamedTuple):
         "columns_": "n_words",
         "words_": "n_words",
         "idf_": "n_words",
-        "axes_": "r n_words",
+        "axes_": "r *",
         "singular_values_": "r",
         "rotation_": "r k",
         "components_": "k n_words",
@@ -83,8 +86,8 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
     """Find the topics of documents, with their words and most typical documents.
 
     Rows are tf-idf weights of unit length, over words that are neither rare nor too frequent. Their leading singular
-    vectors are rotated by varimax, so that each document is near few of them. The words of a topic are those of the
-    documents with no other topic.
+    vectors, or the principal components of vectors of another model, are rotated by varimax, so that each document is
+    near few of them. The words of a topic are those of the documents with no other topic.
 
     Parameters
     ----------
@@ -120,7 +123,9 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
     words_ : list of str, shape (n_words,), or None
         Words of these columns, empty for hashed columns without a name; None if columns have no names.
     singular_values_ : ndarray of float64, shape (n_topics,)
-        Singular values of the weighted rows, before the rotation.
+        Singular values of the weighted rows or centered vectors, before the rotation.
+    pca_ : PCA or None
+        Principal components of the ``vectors`` of ``fit``; None for topics of words.
     n_documents_ : int
         Number of documents.
     n_passes_ : int
@@ -178,6 +183,7 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         y: object = None,
         *,
         terms: "Terms | None" = None,
+        vectors: Any = None,
         checkpoints: CheckpointPath = None,
     ) -> Self:
         """Fit the topics.
@@ -191,6 +197,10 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
             Not used, present for API consistency.
         terms : store, KeptTerms, Vocabulary, sequence of str, dict or vectorizer, default=None
             Names of the columns, as for :func:`dspectral.top_terms`; by default those of a store.
+        vectors : array, path or list of these, optional
+            Vectors of the documents from any model, as for :func:`dspectral.read_vectors`. They are scaled to unit
+            length, and their principal components replace the singular vectors of the words. :meth:`transform` and
+            :meth:`coordinates` then take vectors; :meth:`predict` takes counts.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -202,9 +212,10 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, or fewer words than topics are within ``min_df`` and ``max_df``.
+            If a parameter is out of range, fewer words than topics are within ``min_df`` and ``max_df``, or the number
+            of vectors is not that of the documents.
         """
-        n_topics = check_integer("n_topics", self.n_topics, at_least=1)
+        check_integer("n_topics", self.n_topics, at_least=1)
         n_nearest = check_integer("n_top_documents", self.n_top_documents, at_least=1)
         documents = as_documents(X, missing="empty") if is_text_column(X) else None
         counts, n_counted = self._learn_columns(X if documents is None else documents, terms)
@@ -213,29 +224,51 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
             counts, weigh, n_columns=len(self.columns_), dtype=dtype, sparse_output=True, name="weigh"
         )
         self.random_state_ = resolve_seed(self.random_state)
-        options = SVDOptions(n_topics, n_passes=N_PASSES, seed=self.random_state_, dtype=get_row_dtype(rows.dtype))
-        engine.expect_passes(n_block_reads(rows, options) + 2, replaces=True)
-        result = spectrum(rows, options)
-        singular_values = np.sqrt(result.values)
-        is_positive = singular_values > np.finfo(np.float32).eps * singular_values.max(initial=0.0)
-        self.singular_values_ = singular_values[is_positive]
-        axes = TopicAxes(result.axes[is_positive], self.singular_values_, np.eye(int(is_positive.sum())))
+        axes, streams, n_passes = self._find_axes(rows, vectors)
         n_rows = rows.shape[0]
-        numbers = engine.get_row_numbers(rows)
         step = -(-n_rows // MAX_ROTATED_ROWS)
         n_entries = int(((1 + n_rows) * np.exp(1 - self.idf_) - 1).sum())
-        row_step = max(step, -(-n_entries // MAX_MIXTURE_ENTRIES))
-        take_sample = partial(CoordinateSample.from_block, axes=axes, step=step, row_step=row_step)
-        sample = engine.summarize(rows, numbers, summarize_block=take_sample, name="sample")
+        mixture_step = max(1, -(-n_entries // (step * MAX_MIXTURE_ENTRIES)))
+        take_sample = partial(CoordinateSample.from_block, axes=axes, step=step, row_step=step * mixture_step)
+        sample = engine.summarize(*streams, summarize_block=take_sample, name="sample")
         axes = axes._replace(rotation=find_varimax_rotation(sample.coordinates / axes.singular_values))
-        mixture = TopicMixture.fit(sample.rows, compute_shares(axes.cosines(axes.coordinates(sample.rows))))
+        mixture = TopicMixture.fit(sample.rows, compute_shares(axes.cosines(sample.coordinates[::mixture_step])))
         n_nearest = min(n_nearest, n_rows)
         summarize_block = partial(TopicSums.from_block, axes=axes, mixture=mixture, n_nearest=n_nearest)
-        sums = engine.summarize(rows, numbers, summarize_block=summarize_block, name="topics")
+        sums = engine.summarize(*streams, summarize_block=summarize_block, name="topics")
         self._set_topics(axes, sums, n_rows, np.argsort(-sums.share, kind="stable"))
         self._read_top_documents(X, documents)
-        self.n_passes_ = n_counted + result.n_passes + 2
+        self.n_passes_ = n_counted + n_passes + 2
         return self
+
+    def _find_axes(self, rows: Any, vectors: Any) -> tuple[TopicAxes, list[Any], int]:
+        """Return the axes without a rotation, the streams of the next passes, and the number of passes."""
+        if vectors is None:
+            options = SVDOptions(
+                self.n_topics, n_passes=N_PASSES, seed=self.random_state_, dtype=get_row_dtype(rows.dtype)
+            )
+            engine.expect_passes(n_block_reads(rows, options) + 2, replaces=True)
+            result = spectrum(rows, options)
+            self.pca_, axes = None, self._keep_positive(result.axes, np.sqrt(result.values))
+            return axes, [rows, engine.get_row_numbers(rows)], result.n_passes
+        rows, vectors = engine.as_dask_rows(rows), read_vectors(vectors)
+        n_vectors, width = vectors.shape
+        if n_vectors != len(rows):
+            raise ValueError(f"vectors has {n_vectors} rows, but must have {len(rows)}, one for each document of X")
+        unit = engine.map_rows(vectors, normalize_rows, n_columns=width, dtype=vectors.dtype, name="normalize")
+        self.pca_ = pca = PCA(self.n_topics, random_state=self.random_state_).fit(unit)
+        engine.expect_passes(2, replaces=True)
+        axes = self._keep_positive(pca.components_, pca.singular_values_)
+        project_block = partial(_project_block, weighting=self.weighting, axes=axes, mean=pca.mean_)
+        points = engine.map_rows(vectors, project_block, n_columns=len(axes.components), name="coordinates")
+        # Coordinates are few, so they are merged to the blocks of the counts.
+        return axes, [rows, engine.get_row_numbers(rows), points.rechunk((rows.chunks[0], -1))], pca.n_passes_
+
+    def _keep_positive(self, components: FloatArray, singular_values: FloatArray) -> TopicAxes:
+        """Set the singular values above rounding, and return their axes."""
+        is_positive = singular_values > np.finfo(np.float32).eps * singular_values.max(initial=0.0)
+        self.singular_values_ = singular_values[is_positive]
+        return TopicAxes(components[is_positive], self.singular_values_, np.eye(int(is_positive.sum())))
 
     def partial_fit(
         self,
@@ -290,7 +323,7 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         TypeError
             If ``other`` is not a Topics model.
         ValueError
-            If the models count words differently, or have other columns without names.
+            If the models count words differently, have other columns without names, or are of vectors.
 
         Notes
         -----
@@ -311,6 +344,8 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
             raise TypeError(f"other={other!r:.60} must be a Topics")
         check_is_fitted(self)
         check_is_fitted(other)
+        if self.pca_ is not None or other.pca_ is not None:
+            raise ValueError("topics of vectors cannot be merged: fit all documents and their vectors together")
         check_real("min_cosine", min_cosine, at_least=0.0, at_most=1.0)
         merged: Topics = merge_models(self, other, min_cosine)
         return merged
@@ -346,7 +381,8 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         Parameters
         ----------
         X : list of str, store, sparse matrix, Dask array or ndarray
-            Texts, if ``fit`` was given texts or a store; or counts over the same columns as in ``fit``.
+            Texts, if ``fit`` was given texts or a store; or counts over the same columns as in ``fit``. If ``fit`` was
+            given vectors, vectors of the same model.
         out : str, optional
             Path or URL of a new file of shares, as for :func:`dspectral.write_coordinates`.
 
@@ -394,11 +430,13 @@ class Topics(WordColumnsMixin, TopTermsMixin, RowTransformer, BaseEstimator):
         """
         return self._map_documents(X, _project_block, "coordinates", out)
 
-    def _map_documents(self, X: TextsOrCounts, function: Callable[..., FloatArray], name: str, out: str | None) -> Any:
-        counts = self._as_counts(X)
+    def _map_documents(self, X: Any, function: Callable[..., FloatArray], name: str, out: str | None) -> Any:
+        check_is_fitted(self)
+        rows = self._as_counts(X) if self.pca_ is None else validate_rows(self.pca_, X, reset=False)
         axes = TopicAxes(self.axes_, self.singular_values_, self.rotation_)
-        apply_to_block = partial(function, weighting=self.weighting, axes=axes)
-        Z = engine.map_rows(counts, apply_to_block, n_columns=len(self.components_), name=name)
+        mean = None if self.pca_ is None else self.pca_.mean_
+        apply_to_block = partial(function, weighting=self.weighting, axes=axes, mean=mean)
+        Z = engine.map_rows(rows, apply_to_block, n_columns=len(self.components_), name=name)
         return Z if out is None else write_rows(Z, out)
 
     def _as_counts(self, X: TextsOrCounts) -> Any:
@@ -552,14 +590,17 @@ def _weigh_block(rows: Rows, *, weighting: Weighting) -> CSRRows:
     return weighting.apply(to_csr_counts(rows))
 
 
-def _project_block(rows: Rows, *, weighting: Weighting, axes: TopicAxes) -> FloatArray:
-    """Return the coordinates of one block of counts, shape (n, k)."""
-    return np.asarray(axes.coordinates(_weigh_block(rows, weighting=weighting)), dtype=np.float64)
+def _project_block(rows: Any, *, weighting: Weighting, axes: TopicAxes, mean: Doubles | None) -> FloatArray:
+    """Return the coordinates of one block of counts, or of vectors with their mean, shape (n, k)."""
+    if mean is None:
+        return np.asarray(axes.coordinates(_weigh_block(rows, weighting=weighting)), dtype=np.float64)
+    points = project(normalize_rows(rows), axes=np.ascontiguousarray(axes.components.T), mean=mean)
+    return np.where(rows.any(axis=1)[:, None], points, np.float64(0))  # an empty text may have a vector of zeros
 
 
-def _compute_block_shares(rows: Rows, *, weighting: Weighting, axes: TopicAxes) -> FloatArray:
-    """Return the topic shares of one block of counts, shape (n, k)."""
-    return compute_shares(axes.cosines(_project_block(rows, weighting=weighting, axes=axes)))
+def _compute_block_shares(rows: Any, *, weighting: Weighting, axes: TopicAxes, mean: Doubles | None) -> FloatArray:
+    """Return the topic shares of one block of counts or vectors, shape (n, k)."""
+    return compute_shares(axes.cosines(_project_block(rows, weighting=weighting, axes=axes, mean=mean)))
 
 
 def _predict_block(rows: Rows, *, weighting: Weighting, mixture: TopicMixture) -> Any:

@@ -66,11 +66,19 @@ class CoordinateSample(NamedTuple):
 
     @classmethod
     def from_block(
-        cls, rows: CSRRows, numbers: NDArray[np.int64], *, axes: TopicAxes, step: int, row_step: int
+        cls,
+        rows: CSRRows,
+        numbers: NDArray[np.int64],
+        points: FloatArray | None = None,
+        *,
+        axes: TopicAxes,
+        step: int,
+        row_step: int,
     ) -> Self:
-        """Summarize one block: the rows whose number is a multiple of the steps."""
-        selected, kept = (rows[np.flatnonzero(numbers[:, 0] % each == 0)] for each in (step, row_step))
-        return cls(np.asarray(axes.coordinates(selected), dtype=np.float64), kept)
+        """Summarize one block: the rows whose number is a multiple of the steps; `points`: coordinates of vectors."""
+        selected, kept = (np.flatnonzero(numbers[:, 0] % each == 0) for each in (step, row_step))
+        coordinates = axes.coordinates(rows[selected]) if points is None else points[selected]
+        return cls(np.asarray(coordinates, dtype=np.float64), rows[kept])
 
     def merge(self, *others: Self) -> Self:
         """Return the sample of all rows."""
@@ -137,13 +145,14 @@ class TopicSums(NamedTuple):
         cls,
         rows: CSRRows,
         numbers: NDArray[np.int64],
+        points: FloatArray | None = None,
         *,
         axes: TopicAxes,
         mixture: TopicMixture,
         n_nearest: int,
     ) -> Self:
-        """Summarize one block of weighted rows and their row numbers."""
-        coordinates = np.asarray(axes.coordinates(rows), dtype=np.float64)
+        """Summarize one block of weighted rows, their row numbers, and the coordinates of their vectors if any."""
+        coordinates = np.asarray(axes.coordinates(rows) if points is None else points, dtype=np.float64)
         cosines = axes.cosines(coordinates)
         # Squares of rotated left singular vectors: documents with no other topic determine the words of a topic.
         typicality = np.maximum(coordinates / axes.singular_values @ axes.rotation, 0.0) ** 2

@@ -4,10 +4,22 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 from scipy import sparse
+from sklearn import decomposition
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from dspectral import NgramHashing, Texts, Topics, VocabularySettings, build_store
+from dspectral import (
+    NgramHashing,
+    Texts,
+    Topics,
+    VocabularySettings,
+    build_store,
+    load,
+    read_vectors,
+    save,
+    write_coordinates,
+)
 from dspectral.methods.topics.rotation import compute_shares, find_varimax_rotation
 
 K, OF_TOPIC, COMMON = 4, 12, 10
@@ -297,3 +309,91 @@ def test_columns_of_two_vocabularies_of_one_size_are_joined_by_word():
     second.columns_ = second.columns_ + len(first.columns_)  # no column in common, but a word
     second.n_features_in_ = first.n_features_in_
     assert sorted(first.merge(second).words_) == ["cat", "dog", "fox", "hen", "owl"]
+
+
+@pytest.fixture(scope="module")
+def with_vectors():
+    """Counts, vectors of three topics away from the origin, and the model in memory; document 5 has none."""
+    counts, truth = planted(300)
+    rng = np.random.default_rng(2)
+    vectors = (5 + 4 * rng.standard_normal((K, 20))[truth] + rng.standard_normal((300, 20))).astype(np.float16)
+    vectors[5] = 0
+    return counts, vectors, truth, make(n_topics=3).fit(sparse.csr_array(counts), terms=WORDS, vectors=vectors)
+
+
+def test_topics_of_vectors_are_the_rotated_pca_of_scikit_learn(with_vectors):
+    counts, vectors, truth, model = with_vectors
+    unit = vectors / np.linalg.norm(vectors.astype(float), axis=1, keepdims=True).clip(1e-9)
+    pca = decomposition.PCA(3, svd_solver="full").fit(unit)
+    points = pca.transform(unit) * (np.arange(300) != 5)[:, None]
+    rotated = points @ (rotation := find_varimax_rotation(points / pca.singular_values_))
+    lengths = np.linalg.norm(points, axis=1, keepdims=True)
+    shares = compute_shares(np.divide(rotated, lengths, out=np.zeros_like(points), where=lengths > 0))
+    order = np.argsort(-shares.mean(axis=0))
+    np.testing.assert_allclose(model.transform(vectors), shares[:, order], atol=1e-4)
+    np.testing.assert_allclose(model.topic_shares_, shares.mean(axis=0)[order], atol=1e-4)
+    np.testing.assert_allclose(np.abs(model.coordinates(vectors)), np.abs(points), atol=1e-4)
+    typical = np.maximum(points / pca.singular_values_ @ rotation, 0) ** 2
+    words = typical[:, order].T @ model.weighting.apply(sparse.csr_array(counts)).toarray()
+    np.testing.assert_allclose(model.components_, words / words.sum(axis=1, keepdims=True), atol=1e-4)
+    np.testing.assert_array_equal(
+        model.document_rows_, np.argsort(-(rotated / lengths.clip(1e-9)), axis=0)[:5, order].T
+    )
+    for topic, found in zip(matched(model, truth), model.top_words(8), strict=True):
+        assert all(word.startswith(f"w{topic}x") for word in found)
+
+
+def write_parquet(folder, vectors):
+    return write_coordinates(None, vectors, folder / "v.parquet", dtype="float16").location.url
+
+
+def write_npy(folder, vectors):
+    np.save(folder / "v.npy", vectors)
+    return np.load(folder / "v.npy", mmap_mode="r")
+
+
+SOURCES = {
+    "Dask": lambda _, vectors: da.from_array(vectors, chunks=(70, -1)),
+    "Parquet": write_parquet,
+    "read_vectors": lambda folder, vectors: read_vectors(write_parquet(folder, vectors)),
+    "memory map": write_npy,
+    "Zarr": lambda folder, vectors: zarr.create_array(str(folder / "v.zarr"), data=vectors, chunks=(50, 20)),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_vectors_of_every_source_give_the_same_topics(name, with_vectors, tmp_path):
+    counts, vectors, _, model = with_vectors
+    (tmp_path / "t.txt").write_text("\n".join(texts_of(counts)))
+    store = build_store(str(tmp_path / "t.txt"), str(tmp_path / "s"), vocabulary=VocabularySettings(), block_bytes=4000)
+    of_store = make(n_topics=3).fit(store, vectors=SOURCES[name](tmp_path, vectors))
+    np.testing.assert_array_equal(of_store.document_rows_, model.document_rows_)
+    assert of_store.top_words() == model.top_words()
+    np.testing.assert_allclose(
+        of_store.transform(da.from_array(vectors, chunks=(60, -1))), model.transform(vectors), atol=1e-5
+    )
+    np.testing.assert_array_equal(of_store.predict(store), model.predict(counts))
+    assert of_store.n_passes_ == 3
+
+
+def test_model_of_vectors_is_saved_and_writes_coordinates(with_vectors, tmp_path):
+    _, vectors, _, model = with_vectors
+    save(model, tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.transform(vectors), model.transform(vectors))
+    saved = write_coordinates(loaded, vectors, tmp_path / "z.zarr")
+    np.testing.assert_array_equal(saved.array, model.coordinates(vectors))
+
+
+def test_vectors_that_do_not_match_are_refused(with_vectors):
+    counts, vectors, _, model = with_vectors
+    for call, named in (
+        (lambda: make(n_topics=3).fit(counts, vectors=vectors[:-1]), "vectors has 299 rows.*300"),
+        (lambda: make(n_topics=21).fit(counts, vectors=vectors), "21.*20"),
+        (lambda: make(n_topics=3).fit(counts, vectors=np.where(vectors == 0, np.nan, vectors)), "row 5.*nan"),
+        (lambda: model.transform(counts), f"{len(WORDS)} features.*20"),
+        (lambda: model.merge(make().fit(counts)), "vectors.*together"),
+        (lambda: make().fit(counts).merge(model), "vectors.*together"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            call()
