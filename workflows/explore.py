@@ -28,6 +28,7 @@ def main(argv: list[str] | None = None) -> None:
                 arguments.text,
                 sizes=sizes_of(arguments),
                 by=arguments.by,
+                vectors=arguments.vectors,
                 min_count=arguments.min_count,
                 seed=arguments.seed,
                 tokens=arguments.tokenizer or {"word": "language", "char": "characters"}[arguments.analyzer],
@@ -64,6 +65,8 @@ def options() -> form.Parser:
     fewest = "of a word with a vector and a class (default: 1 to 10, rising with the text)"
     by = "column or key of a group or date: shows the topics of each group, or over time (default: none)"
     add("--by", metavar="NAME", help=by)
+    vectors = "vectors of the documents, .npy or Parquet, from which topics come (default: none, words)"
+    add("--vectors", metavar="FILE", help=vectors)
     add("--min-count", type=form.positive, metavar="N", help=fewest)
     analyzer = "what words are: those between blanks and signs, or pairs of letters in Japanese, Chinese or Thai"
     add("--analyzer", choices=("word", "char"), default="word", help=analyzer)

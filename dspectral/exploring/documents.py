@@ -71,8 +71,12 @@ MIN_WORDS = 3
 """Documents with fewer words have no neighbors."""
 
 
-def project_documents(store: CountStore, topics: Topics) -> da.Array:
-    """Return the points of documents of unit length, zeros below MIN_WORDS; lazy, shape (n_documents, k)."""
+def project_documents(store: CountStore, topics: Topics, vectors: da.Array | None) -> da.Array:
+    """Return the points of documents of unit length, of words zeros below MIN_WORDS; lazy, shape (n_documents, k)."""
+    if vectors is not None:
+        points = topics.coordinates(vectors)
+        unit = map_rows(points, normalize_rows, n_columns=points.shape[1], name="project-documents")
+        return unit.rechunk((store.counts.chunks[0], -1))
     axes = np.ascontiguousarray(topics.axes_.T, dtype=np.float32)
     project = partial(project_block, weighting=topics.weighting, axes=axes)
     return map_rows(store.counts, project, n_columns=axes.shape[1], dtype=np.float32, name="project-documents")

@@ -18,13 +18,14 @@ import numpy as np
 
 from dspectral.engine.around.file_systems import open_file_system
 from dspectral.exploring import steps
-from dspectral.exploring.documents import detect_unit, list_sources
+from dspectral.exploring.documents import detect_unit, list_sources, project_documents
 from dspectral.exploring.findings import ROWS, TEXT, TOKENS, Sizes, StageCallback, StageTimer, get_default_min_count
 from dspectral.exploring.frequent_words import FrequentWords, describe_documents
 from dspectral.exploring.function_words import find_language, find_spread_words
 from dspectral.exploring.groups import DocumentGroups, compute_topics_by, read_groups
 from dspectral.exploring.page import Exploration
 from dspectral.exploring.stems import choose_stem_length
+from dspectral.io.vectors import read_vectors
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.parameters import check_integer
 from dspectral.paths import expand_path
@@ -51,6 +52,7 @@ def explore(  # noqa: PLR0913  options of the reader
     unit: str | None = None,
     field: str | None = None,
     by: str | Sequence[str] | None = None,
+    vectors: Any = None,
     encoding: str | None = None,
     delimiter: str | None = None,
     sizes: Sizes | None = None,
@@ -84,6 +86,9 @@ def explore(  # noqa: PLR0913  options of the reader
     by : str or sequence of str, optional
         Field or column, or one value for each of the texts: the page shows the shares of topics in each of at most 24
         groups, or over time if all values are dates such as 2026-11-27, 2026-11 or 2026.
+    vectors : array or path, optional
+        Vectors of the documents from any model, such as a ``.npy`` or Parquet file, as for
+        :func:`dspectral.read_vectors`: topics, the map and nearest documents come from them, words from the text.
     encoding : str, optional
         Encoding of the files; by default UTF-8.
     delimiter : str, optional
@@ -145,6 +150,7 @@ def explore(  # noqa: PLR0913  options of the reader
     'a topic needs 4 documents and 4 words that are in several documents but not in most; the text has 3 and 0'
     """
     sizes = Sizes() if sizes is None else sizes
+    rows = None if vectors is None else read_vectors(vectors)
     for size, value in sizes._asdict().items():
         check_integer(size, value, at_least=1)
     seed = check_integer("seed", seed, at_least=0)
@@ -188,12 +194,15 @@ def explore(  # noqa: PLR0913  options of the reader
         title = name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
         title = title if texts is None else f"{n_texts:,} texts"
         tokenizer = tokens if isinstance(tokens, str) else repr(as_tokenizer(tokens))
-        exploration = _analyze_words(title, words, text, folder, sizes, stages, seed, tokenizer, groups)
+        exploration = _analyze_words(title, words, text, folder, sizes, stages, seed, tokenizer, groups, rows)
     names = None if texts is not None else [_get_public_name(path) for path in paths]
     fields = _get_fields(read_options, *SOURCE_FIELDS) | {"by": by if by is None or isinstance(by, str) else "groups"}
     # Without options of file systems, which may hold secrets.
     limits = _get_fields(read_options, "block_bytes", "errors") | read_options.record()
     exploration.settings |= {"sources": names, "min_count": min_count, "seed": seed, **limits}
+    if vectors is not None:
+        is_path = isinstance(vectors, str | PathLike)
+        fields["vectors"] = _get_public_name(expand_path(vectors)) if is_path else "vectors"
     exploration.settings |= {field: value for field, value in fields.items() if value is not None}
     if tokenizer in ("words", "language"):
         tokenizer = corpus.provenance["corpus"]["tokens"]
@@ -283,6 +292,7 @@ def _analyze_words(
     seed: int,
     tokenizer: str,
     groups: DocumentGroups | None,
+    vectors: Any,
 ) -> Exploration:
     """Compute all findings from the counted words."""
     with stages.measure("Count documents and sentences", TOKENS):
@@ -312,7 +322,7 @@ def _analyze_words(
     exploration.warning = _find_tokenization_problem(words, tokenizer)
     if exploration.warning:
         warnings.warn(exploration.warning, stacklevel=3)
-    _add_topics(exploration, store, words, text, sizes, stages, seed, groups)
+    _add_topics(exploration, store, words, text, sizes, stages, seed, groups, vectors)
     if sizes.n_clusters < MIN_CLUSTERS:
         exploration.missing["words"] = (
             f"vectors and classes need at least {8 * MIN_CLUSTERS} words, but the text has {len(words.words) - 1}"
@@ -354,6 +364,7 @@ def _add_topics(
     stages: StageTimer,
     seed: int,
     groups: DocumentGroups | None,
+    vectors: Any,
 ) -> None:
     """Add topics and documents, or the reason why there are none."""
     n_distinct = store.n_rows - exploration.n_repeated
@@ -366,8 +377,9 @@ def _add_topics(
         max_documents = steps.MAX_DF_CANDIDATES[0] * n_distinct * sample.shape[0] / store.n_rows
         is_function[columns] = find_spread_words(select_columns(sample, columns), max_documents)
     exploration.function_words = [words.words[i] for i in np.flatnonzero(is_function).tolist()]
+    max_topics = sizes.n_components if vectors is None else min(sizes.n_components, vectors.shape[1])
     topics, n_usable = steps.make_topic_model(
-        store, words.words, sizes.n_components, is_function | ~is_word, n_distinct=n_distinct, seed=seed
+        store, words.words, max_topics, is_function | ~is_word, n_distinct=n_distinct, seed=seed
     )
     if not topics.n_topics:
         exploration.missing["topics"] = (
@@ -376,7 +388,7 @@ def _add_topics(
         )
         return
     with stages.measure("Find topics", ROWS):
-        topics.fit(store, terms=words.words)
+        topics.fit(store, terms=words.words, vectors=vectors)
     stages.finished[-1] = stages.finished[-1]._replace(n_passes=topics.n_passes_)
     with stages.measure("Compare the topics with those of shuffled documents", "some documents"):
         coherence, has_subject = steps.find_subjects(topics, sample)
@@ -385,16 +397,17 @@ def _add_topics(
             "topics with a subject: words of topics are hardly more often together in these documents than by chance, "
             "so there is too little text for them"
         )
+    projected = project_documents(store, topics, vectors)
     with stages.measure("Find nearest documents", ROWS, 3):
-        document_choice = steps.choose_documents(store, topics, sizes.n_documents, seed=seed)
+        document_choice = steps.choose_documents(store, projected, topics, sizes.n_documents, seed=seed)
     with stages.measure("Compute the map of documents", ROWS):
-        document_map = steps.make_document_map(store, topics, sizes.n_mapped_documents, seed=seed)
+        document_map = steps.make_document_map(projected, topics, sizes.n_mapped_documents, seed=seed)
     exploration.document_map = document_map
     mapped = np.zeros(0, np.int64) if document_map is None else document_map.rows
     with stages.measure("Read the documents of the page", TEXT):
         exploration.documents = steps.read_texts(words, topics, *document_choice, text, mapped)
-    scale = store.n_rows / n_distinct
+    scale = store.n_rows / n_distinct if vectors is None else 1.0
     exploration.topics = steps.describe_topics(topics, exploration.documents, coherence, has_subject, scale)
     if groups is not None:
         with stages.measure("Compute the topics of each group", ROWS):
-            exploration.topics_by = compute_topics_by(store, topics, groups)
+            exploration.topics_by = compute_topics_by(store if vectors is None else vectors, topics, groups)

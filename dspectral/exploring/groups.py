@@ -1,18 +1,17 @@
 """Groups of documents by a column, and the topics of each group."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.engine import run_tasks
+from dspectral.engine import add_fields, get_row_numbers, run_tasks, summarize
 from dspectral.exploring.findings import TopicsBy
 from dspectral.inputs.groups import group_values
 from dspectral.methods.topics.estimator import Topics
-from dspectral.store.blocks import BlockInfo, read_block
-from dspectral.store.counts import CountStore
 from dspectral.store.from_text.lines import FileRange, ReadOptions
 from dspectral.store.from_text.readers import read_file_range
 from dspectral.store.from_text.text_input import open_text
@@ -58,23 +57,32 @@ def _read_values(file_range: FileRange, read_options: ReadOptions) -> tuple[NDAr
     return np.unique(np.array(values, dtype=object), return_inverse=True)
 
 
-def compute_topics_by(store: CountStore, topics: Topics, groups: DocumentGroups) -> TopicsBy:
-    """Return the mean shares of topics in each group, in one pass over the counts."""
-    if len(groups.codes) != store.n_rows:
+class GroupSums(NamedTuple):
+    """Sums of the shares of topics (n_groups, n_topics), and numbers of documents with a topic (n_groups,)."""
+
+    shares: FloatArray
+    counts: Int64s
+
+    @classmethod
+    def from_block(cls, shares: FloatArray, numbers: Int64s, *, codes: Int32s, n_groups: int) -> Self:
+        """Summarize one block of shares and row numbers; `codes`: group of each document or -1."""
+        own = codes[numbers[:, 0]]
+        rows = np.flatnonzero((own >= 0) & shares.any(axis=1))
+        members = sparse.csr_array((np.ones(len(rows)), (own[rows], rows)), shape=(n_groups, len(own)))
+        return cls(members @ shares, np.bincount(own[rows], minlength=n_groups))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the sums of all rows."""
+        return add_fields(self, *others)
+
+
+def compute_topics_by(documents: Any, topics: Topics, groups: DocumentGroups) -> TopicsBy:
+    """Return the mean shares of topics in each group, in one pass over the counts or vectors."""
+    shares = topics.transform(documents)
+    if len(groups.codes) != len(shares):
         raise ValueError(
-            f"by={groups.column!r} has {len(groups.codes)} values, but must have {store.n_rows}, one per document"
+            f"by={groups.column!r} has {len(groups.codes)} values, but must have {len(shares)}, one per document"
         )
-    items = list(zip(store.blocks, np.split(groups.codes, np.cumsum(store.block_rows)[:-1]), strict=True))
-    n_groups, location = len(groups.names), store.location
-
-    def sum_block(item: tuple[BlockInfo, Int32s]) -> tuple[FloatArray, Int64s]:
-        """Return the sums of shares (n_groups, n_topics) and the numbers of documents with a topic (n_groups,)."""
-        block, codes = item
-        shares = topics.transform(read_block(location, block))
-        rows = np.flatnonzero((codes >= 0) & shares.any(axis=1))
-        members = sparse.csr_array((np.ones(len(rows)), (codes[rows], rows)), shape=(n_groups, block.n_rows))
-        return members @ shares, np.bincount(codes[rows], minlength=n_groups)
-
-    sums, counts = (np.sum(parts, axis=0) for parts in zip(*run_tasks(sum_block, items, name="topics-by"), strict=True))
-    shares = sums / np.maximum(counts, 1)[:, None]
-    return TopicsBy(groups.column, groups.names, groups.is_time, counts, shares)
+    sum_block = partial(GroupSums.from_block, codes=groups.codes, n_groups=len(groups.names))
+    sums, counts = summarize(shares, get_row_numbers(shares), summarize_block=sum_block, name="topics-by")
+    return TopicsBy(groups.column, groups.names, groups.is_time, counts, sums / np.maximum(counts, 1)[:, None])

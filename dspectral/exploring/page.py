@@ -252,7 +252,11 @@ def _format_arguments(settings: dict[str, Any]) -> str:
     """Return the arguments of a call of explore with the same result, as source code."""
     sources = settings["sources"]
     source = "texts=texts" if sources is None else repr(sources[0] if len(sources) == 1 else sources)
-    keywords = [f"{name}={settings[name]!r}" for name in ("unit", "field", "by", "tokens", "seed") if name in settings]
+    keywords = [
+        f"{name}={settings[name]!r}"
+        for name in ("unit", "field", "by", "vectors", "tokens", "seed")
+        if name in settings
+    ]
     return ", ".join([source, *keywords])
 
 

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Collection
 
+import dask.array as da
 import numpy as np
 from scipy import sparse
 
 from dspectral.engine import run_tasks
-from dspectral.exploring.documents import cut_excerpt, project_documents, read_documents
+from dspectral.exploring.documents import cut_excerpt, read_documents
 from dspectral.exploring.findings import (
     Classes,
     DocumentMap,
@@ -151,11 +152,12 @@ def make_topic_model(
     return Topics(n_topics, min_df=min_df, max_df=max_share, stop_words=stop_words, random_state=seed), n_words
 
 
-def make_document_map(store: CountStore, topics: Topics, n_documents: int, *, seed: int) -> DocumentMap | None:
+def make_document_map(projected: da.Array, topics: Topics, n_documents: int, *, seed: int) -> DocumentMap | None:
     """Return the map of a random sample of documents, in one pass; None if too few have words of topics."""
-    rows = np.random.default_rng(seed).choice(store.n_rows, min(store.n_rows, n_documents), replace=False)
+    n_rows = len(projected)
+    rows = np.random.default_rng(seed).choice(n_rows, min(n_rows, n_documents), replace=False)
     rows.sort()
-    points = project_documents(store, topics)[rows].compute()
+    points = projected[rows].compute()
     is_nonzero = np.asarray(points.any(axis=1))
     rows, points = rows[is_nonzero], points[is_nonzero]
     if len(rows) < MIN_MAPPED or not np.ptp(points, axis=0).any():
@@ -164,10 +166,9 @@ def make_document_map(store: CountStore, topics: Topics, n_documents: int, *, se
 
 
 def choose_documents(
-    store: CountStore, topics: Topics, n_sample: int, *, seed: int
+    store: CountStore, projected: da.Array, topics: Topics, n_sample: int, *, seed: int
 ) -> tuple[Int64s, dict[int, list[tuple[int, float]]]]:
     """Return a random sample of documents, and the nearest documents to it and to typical documents."""
-    projected = project_documents(store, topics)
     typical = np.setdiff1d(topics.document_rows_[:, :N_TYPICAL], [-1])
     rng = np.random.default_rng(seed)
     drawn = rng.choice(store.n_rows, min(store.n_rows, 2 * n_sample), replace=False)

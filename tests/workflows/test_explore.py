@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 
 from tests.exploring.texts import two_subjects
@@ -39,3 +40,30 @@ def test_topics_by_a_column_are_written_with_the_topics(tmp_path):
     topics = json.loads((tmp_path / "out" / "topics.json").read_text(encoding="utf-8"))
     assert [set(topic["shares"]) for topic in topics] == [{"sea", "land"}] * 4
     assert sum(topic["shares"]["sea"] for topic in topics) == pytest.approx(1)
+
+
+def test_topics_of_vectors_group_documents_by_these(tmp_path):
+    path, kinds = tmp_path / "posts.csv", np.arange(240) % 3  # the words have two other subjects
+    rows = [f"{text};{kind}" for text, kind in zip(two_subjects(), kinds, strict=True)]
+    path.write_text("\n".join(["text;kind", *rows]), encoding="utf-8")
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "v.npy", 5 * np.eye(3, 8)[kinds] + 0.5 * rng.standard_normal((240, 8)))
+    options = [
+        "--field",
+        "text",
+        "--by",
+        "kind",
+        "--vectors",
+        str(tmp_path / "v.npy"),
+        "--n-components",
+        "2",
+        *SMALL[2:],
+    ]
+    explore.main([str(path), "--out", str(tmp_path / "out"), *options])
+    for topic in json.loads((tmp_path / "out" / "topics.json").read_text(encoding="utf-8")):
+        (kind,) = {row % 3 for row in topic["documents"]}
+        assert topic["shares"][str(kind)] > 0.9
+    page = (tmp_path / "out" / "explore.html").read_text(encoding="utf-8")
+    assert "vectors=&#39;v.npy&#39;" in page
+    data = json.loads(page.split('<script type="application/json" id="data">')[1].split("</script>")[0])
+    assert all(int(row) % 3 == other % 3 for row, near in data["nearest"].items() for other, _ in near)
