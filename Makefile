@@ -118,11 +118,10 @@ lowest: $(LOWEST)/.installed
 	$(IN_MEMORY) OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest $(SHARED) -W 'ignore:Liblinear failed to converge' \
 	  $(WHICH) $(TESTS)
 
-# These come without their needs: one of ChemDataExtractor's does not build here, and its reader of Brown paths needs
-# none; BERTopic and turftopic need PyTorch, which their models do not call where the embedder is ours.
+# These come without their needs: PyTorch, which their models do not call where the embedder is ours.
 $(INTEROP)/.installed: pyproject.toml
 	$(call environment,$(INTEROP),--editable '.[interop]')
-	$(INTEROP)/bin/uv pip install --quiet --python $(INTEROP)/bin/python --no-deps chemdataextractor==1.3.0 click \
+	$(INTEROP)/bin/uv pip install --quiet --python $(INTEROP)/bin/python --no-deps \
 	  'bertopic>=0.17' 'turftopic>=0.28'
 	@touch $@
 

@@ -106,26 +106,16 @@ def test_other_weightings_and_words_without_counts_are_refused(store):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:X ")
 def test_sparse_row_has_the_neighbors_of_its_row_number(store):
-    counts, weighted = store.counts.compute(), store.tfidf().compute()
-    for model in models(store):
-        first = model.steps[0][0] if hasattr(model, "steps") else ""
-        if first == "ngramhashing":  # takes texts alone
-            continue
-        plain = hasattr(model, "steps") or isinstance(model, Topics) or getattr(model, "weighting_", None) is None
-        for row in (4, 11):
-            known = nearest(model, store, row, n=4, words=0)
-            rows = counts[[row]] if plain else weighted[[row]]
-            lazy = (store.counts if plain else store.tfidf())[row : row + 1]
-            kinds = [sparse.csc_array(rows), lazy, [rows], store[row]]
-            for query in [*kinds, *([] if plain else [counts[[row]]])]:
-                (actual,) = nearest(model, store, query, n=5, words=0)
-                assert row in [near.row for near in actual] or actual[-1].cosine > 0.999
-                others = [near.cosine for near in actual if near.row != row][:4]
-                np.testing.assert_allclose(others, [near.cosine for near in known], atol=1e-5)
-    two = nearest(models_first := TruncatedSVD(3).fit(store), store, counts[:2], n=2)
-    assert len(two) == 2
+    weighted, plain, *_ = models(store)
+    for model, rows in ((weighted, store.tfidf()), (weighted, store.counts), (plain, store.counts)):
+        known = [near.cosine for near in nearest(model, store, 4, n=4, words=0)]
+        for query in (rows[4:5], sparse.csc_array(rows[4:5].compute()), [rows[4:5].compute()], store[4]):
+            (actual,) = nearest(model, store, query, n=5, words=0)
+            assert 4 in [near.row for near in actual] or actual[-1].cosine > 0.999
+            np.testing.assert_allclose([near.cosine for near in actual if near.row != 4][:4], known, atol=1e-5)
+    assert len(nearest(plain, store, store.counts[:2].compute(), n=2)) == 2
     with pytest.raises(ValueError, match=r"query.*7 columns.*3"):
-        nearest(models_first, store, sparse.csr_array(np.ones((1, 7))))
+        nearest(plain, store, sparse.csr_array(np.ones((1, 7))))
 
 
 def test_points_may_be_frames_and_sparse_coordinates(store):

@@ -1,9 +1,5 @@
 """Word vectors and Brown paths: files that other programs load, and files that they wrote."""
 
-import importlib.util
-import pickle
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -50,34 +46,6 @@ def test_spacy_loads_our_vectors(tmp_path):
     convert_vectors(nlp, tmp_path / "vectors.txt", truncate=0, prune=-1)
     for word, vector in zip(WORDS, VECTORS, strict=True):
         assert np.allclose(nlp.vocab[word].vector, vector)
-
-
-@row(
-    "ChemDataExtractor",
-    "to",
-    "its `cde cluster load` reads the Brown paths that we wrote",
-    packages="chemdataextractor click",
-)
-def test_a_reader_of_brown_paths_reads_ours(tmp_path):
-    from click.testing import CliRunner
-
-    codes, words, counts = ["00", "00", "01", "1"], ["cat", "dog", "café", "the"], [7, 5, 3, 9]
-    write_brown_paths(tmp_path / "paths", codes, words, counts)
-    result = CliRunner().invoke(
-        their_command().load, ["--output", str(tmp_path / "model"), str(tmp_path / "paths")], obj={}
-    )
-    assert result.exit_code == 0, result.output
-    model = pickle.loads((tmp_path / "model").read_bytes())
-    assert model == dict(zip(words, codes, strict=True))
-
-
-def their_command():
-    # The package as a whole does not import on Python 3.10 or newer, but this module does by itself.
-    folder = Path(importlib.util.find_spec("chemdataextractor").submodule_search_locations[0])
-    spec = importlib.util.spec_from_file_location("cde_cluster", folder / "cli" / "cluster.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @row("brown-clustering", "from", "codes of its tree pass through our Brown paths unchanged")

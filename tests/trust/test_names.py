@@ -122,12 +122,9 @@ def test_an_appended_store_names_no_function_either(tmp_path):
     built = build_store(Texts(LINES), str(tmp_path / "store"), vocabulary=settings, append=True)
     opened = open_store(str(tmp_path / "store"))
     assert built.provenance == opened.provenance
-    for store in (built, opened):
-        for of in (store.provenance, store.provenance["appended"][0]):
-            assert of["vocabulary"]["tokenizer"] == {"name": "builtins:str.split"}
-        assert json.loads(json.dumps(store.provenance)) == store.provenance
-    written = json.loads(opened.to_anndata().uns["dspectral"]["provenance"])
-    assert written == opened.provenance
+    for of in (opened.provenance, opened.provenance["appended"][0]):
+        assert of["vocabulary"]["tokenizer"] == {"name": "builtins:str.split"}
+    assert json.loads(opened.to_anndata().uns["dspectral"]["provenance"]) == opened.provenance
     on_disk = json.loads((tmp_path / "store" / "zarr.json").read_text())
     assert on_disk["attributes"]["dspectral"]["provenance"]["vocabulary"]["tokenizer"] == "builtins:str.split"
 
