@@ -1,4 +1,4 @@
-"""Estimators with rows, labels, texts and parameters drawn at random, held against an oracle.
+"""Estimators with rows, labels and texts drawn at random, held against an oracle.
 
 Whatever is drawn ends in the result of the same numbers as float64 in memory, or in a ``ValueError`` or ``TypeError``.
 """
@@ -327,22 +327,6 @@ def odd_labels(rng):
     return described, differs(actual.value, reference.value, tolerance=1e-6) if actual.error is None else None
 
 
-WRONG = [
-    None, -1, 0, 2.5, 10**30, "x", np.nan, np.inf, True, (), {}, [1], (2, 1), ("a", "b"), np.array([1, 2]),
-    np.float32(0.5), 1e-300, 1e300, 1j, len, int, "auto", 2**63,
-]  # fmt: skip
-
-
-def odd_parameter(rng):
-    """One parameter of an estimator of any kind is wrong."""
-    name, case = pick(rng, CASES)
-    model, (X, y) = seeded(case), case.data()
-    parameter, _ = pick(rng, model.get_params(deep=False))
-    value = WRONG[rng.integers(len(WRONG))]
-    actual = outcome(lambda: case.result(model.set_params(**{parameter: value}).fit(X, y), X))
-    return f"{name}({parameter}={value!r:.40})", actual.fault
-
-
 ODD_TEXTS = ["", " ", "\0", "a\0b", "\ud800", "\ufeff", "\u200b\u200d", "\U0001f600" * 9, "ΑΣ", "İ", "ß", "a\nb", "\r",
              "x" * 5000, "e\u0301", "\u202e", "ﬁ", "\udfff lone", "1 2", "the the", "\x85", "\u2028"]  # fmt: skip
 
@@ -393,7 +377,7 @@ def odd_texts(rng):
     return f"{name}.{'fit' if fits else 'result'}: {'tags' if is_tags else 'texts'} {kind}", actual.fault
 
 
-DRAWS = [odd_rows] * 4 + [odd_labels, odd_parameter, odd_texts] * 2
+DRAWS = [odd_rows] * 4 + [odd_labels, odd_texts] * 2
 
 
 def faults(numbers, seed=2026):

@@ -2,7 +2,6 @@ import json
 
 import pytest
 
-from workflows._form.glossary import COLUMNS, METRICS
 from workflows._form.page import page
 from workflows._form.report import Plot, Report
 
@@ -18,18 +17,10 @@ def report():
         "workers_lost": 0,
     }
     rows = [
-        {"data": "Elbe", "method": "plumb", "metric": "peak_memory_bytes", "value": 1 << 29, "draws": 5},
+        {"data": "Elbe", "method": "plumb", "metric": "peak_memory_bytes", "value": 1 << 29},
         {"data": "Elbe", "method": "plumb", "metric": "exponent_of_peak_memory_bytes", "value": 1.02},
     ]
     return Report("rivers", "Measure rivers.", {"seed": 7}, used, rows)
-
-
-def test_the_columns_and_metrics_of_a_report_are_explained_and_no_others(report):
-    actual = page(report)
-    assert f"<dt>draws</dt><dd>{COLUMNS['draws']}</dd>" in actual
-    assert f'<th class="number" title="{COLUMNS["draws"]}">draws</th>' in actual
-    assert f"<dd>{METRICS['peak_memory_bytes']}</dd>" in actual
-    assert "intent" not in actual
 
 
 def test_page_begins_with_answer_and_picture_and_folds_the_rest(report):
