@@ -37,11 +37,6 @@ SLOW = (
 """Tests that start clusters, processes and whole programs: ``make test-all`` runs them, ``make test`` does not."""
 
 
-def pytest_configure(config):
-    """Register the marker of tests/cluster, whose table is read without its conftest."""
-    config.addinivalue_line("markers", "fault(what, phase): part of the long form, and a row of its table")
-
-
 def pytest_make_parametrize_id(val, argname):
     """Name bytes by their argument: what compressors write holds the time of day, and processes must agree on names."""
     return argname if isinstance(val, bytes) else None

@@ -2,7 +2,6 @@
 
 import inspect
 
-import numpy as np
 import pytest
 from scipy import sparse
 
@@ -11,26 +10,12 @@ from dspectral import checkpoints, write_counts
 from dspectral.engine.around.callbacks import PassStarted
 from tests.contracts import CASES
 from tests.engine.recording import Recorder
+from tools import same_bits
 
 FITTED = [name for name in CASES if "checkpoints" in inspect.signature(getattr(dspectral, name).fit).parameters]
 NO_PASSES = {"NgramHashing", "WordVectorRepresentation"}
 MAPPED = {"weigh", "scale", "vectors"}
 """Passes that leave a row for each row: they are made again."""
-
-
-def same(a, b):
-    """Whether two fitted attributes have the same bits."""
-    if isinstance(a, np.ndarray) and not a.dtype.hasobject:
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, tuple | list | np.ndarray):
-        return len(a) == len(b) and all(same(one, other) for one, other in zip(a, b, strict=True))
-    if sparse.issparse(a):
-        return all(same(getattr(a, part), getattr(b, part)) for part in ("data", "indices", "indptr"))
-    if hasattr(a, "__dict__") and not isinstance(a, type):
-        return same(vars(a), vars(b))
-    return a == b or (a != a and b != b)  # noqa: PLR0124  NaN
 
 
 @pytest.mark.parametrize("lazily", [False, True])
@@ -43,12 +28,12 @@ def test_fit_with_checkpoints_equals_the_fit_without(name, lazily, tmp_path):
             pytest.skip("lazy rows are made of a store of counts")
         X = write_counts(X, str(tmp_path / "store"), block_rows=7)
     fit = lambda: CASES[name].make().fit(X, y)  # noqa: E731
-    expected = vars(fit())
+    expected = same_bits.bits(fit())
     passes = []
     for _ in range(2):
         heard = []
         with Recorder(heard.append), checkpoints(tmp_path / "kept"):
-            assert same(vars(fit()), expected)
+            assert same_bits.bits(fit()) == expected
         passes.append([event for event in heard if isinstance(event, PassStarted) and event.name not in MAPPED])
     assert [one.n_kept for one in passes[0]] == [0] * len(passes[0])
     assert [one.n_kept for one in passes[1]] == [one.n_blocks for one in passes[1]]

@@ -17,6 +17,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "fault(what, phase): part of the long form, and a row of its table")
     config.stash.setdefault(MEASURED, {})
 
 

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 
-from tests.interop.rows import TABLE, declared_rows, read_tables, write_tables
+from tests.interop.rows import TABLE, read_tables, write_tables
 
 PYTHON = "{}.{}".format(*sys.version_info)
 OUTCOMES = pytest.StashKey[dict]()
@@ -62,4 +62,4 @@ def pytest_sessionfinish(session):
         outcomes.setdefault(row, {})[PYTHON] = worst
         for package in packages:
             versions.setdefault(package, {})[PYTHON] = found_version(package) or "missing"
-    write_tables({row: outcomes.get(row, {}) for row in declared_rows()}, dict(sorted(versions.items())))
+    write_tables({row: outcomes[row] for row in session.config.stash[OUTCOMES]}, dict(sorted(versions.items())))

@@ -1,13 +1,11 @@
 """Rows of the table of interoperation: what a test says about the other program that it runs."""
 
-import ast
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-FOLDER = Path(__file__).parent
-TABLE = FOLDER.parent.parent / "docs" / "interoperation_table.md"
+TABLE = Path(__file__).parents[2] / "docs" / "interoperation_table.md"
 DIRECTIONS = {
     "to": "from dspectral",
     "from": "into dspectral",
@@ -25,7 +23,7 @@ class Row(NamedTuple):
 
 
 def row(program, direction, checked, *, packages=""):
-    """Declare the row that a test checks; literals alone, since the main suite reads them without running them.
+    """Declare the row that a test checks.
 
     ``packages`` are distributions of PyPI, by default that of the program's name, in the table with their versions;
     the test is skipped without them.
@@ -34,17 +32,6 @@ def row(program, direction, checked, *, packages=""):
         row=Row(program, DIRECTIONS[direction], checked),
         packages=tuple((packages or program.lower()).split()),
     )
-
-
-def declared_rows():
-    """Every row that is declared in this folder, in the order of the files."""
-    found = []
-    for path in sorted(FOLDER.glob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "row":
-                program, direction, checked = map(ast.literal_eval, node.args)
-                found.append(Row(program, DIRECTIONS[direction], checked))
-    return found
 
 
 def read_tables():
