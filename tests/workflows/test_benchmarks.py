@@ -20,6 +20,7 @@ COMMANDS = {
     "certificates": "--size 300 --documents 200 --n-components 3 --tol 0.05",
     "classifiers": "--train {folder}/labels.tsv --n-components 2",
     "cuts": "--blocks 2 --packages 3 --labelled 5 --n-components 10",
+    "following": "--draws 1 --steady-draws 1 --documents 1200 --data {folder} --topics 2",
     "forgetting": "--rows 400 --columns 60 --block-rows 50 --components 3",
     "hashing": "--repeats 2 --text {folder}/lines.txt.gz --documents 4",
     "large_corpus": "--tokens 4000 40000 --types 400 --classes 10 --clusters 10 --min-count 3 --components 8"
@@ -36,6 +37,7 @@ ROWS = {
     "certificates": {"tol 0.05": "certified"},
     "classifiers": {"words, SVD": "accuracy", "scikit-learn: words": "accuracy", "n-grams": "accuracy"},
     "cuts": {"default": "accuracy", "one pass": "accuracy"},
+    "following": {"follow": "documents"},
     "forgetting": {"frequent_directions": "same_bits"},
     "hashing": {"dspectral": "documents_per_second", "scikit-learn": "documents_per_second"},
     "large_corpus": dict.fromkeys(("corpus", "embedding", "clusters", "anchor"), "tokens_per_second"),
@@ -65,6 +67,14 @@ def report(tmp_path_factory):
             (folder / "lines.txt.gz").write_bytes(gzip.compress("\r\n".join(LINES).encode()))
             pets = [f"a {kind} of {n} words\t{kind}\n" for kind in ("cat", "dog") for n in range(9)]
             (folder / "labels.tsv").write_text("text\tlabel\n" + "".join(pets))
+            news = [
+                {"date": f" {1 + n % 20}-MAR-1987 15:01:00.1", "title": f"pet{n % 13}", "text": f"pets{n % 13}"}
+                for n in range(100)
+            ]
+            (folder / "reuters21578").mkdir()
+            (folder / "reuters21578" / "news.jsonl.gz").write_bytes(
+                gzip.compress("\n".join(map(json.dumps, news)).encode())
+            )
             with forked_workers():
                 options = words(COMMANDS[name].format(folder=folder))
                 made[name] = report_of(f"benchmarks.{name}", folder / "out", *options)

@@ -29,19 +29,19 @@ BACKGROUND, BORN, DYING, EPISODE, TURNING, DRIFTING, SPLIT, PART, *STEADY = rang
 SAME_TOPIC = 0.8
 """Probability in a thread that the next document has the same topic."""
 MIN_DOCUMENTS = 5
-"""Documents of a topic in a period, to ask whether most are of its planted topic."""
+"""Smallest number of documents of a topic in a period whose planted topic is compared."""
 OF_WORDS = ("word gained", "word lost")
 TOLERANCE = 1
 """Periods by which the time of a change may be wrong."""
 
 
 class Draw(NamedTuple):
-    """Counts (n, d), planted topics and periods of documents (n,), and the periods of planted changes by topic."""
+    """Counts (n, d), planted topics and periods of documents (n,), and the periods of planted changes."""
 
     counts: csr_array
     topics: NDArray[np.int64]
     periods: NDArray[np.int64]
-    changes: dict[int, list[int]]
+    changes: dict[str, int]
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -102,7 +102,7 @@ def draw(seed: int, n: int, same_topic: float = 0.0, *, changes: bool = True) ->
     new[0] = True
     topics = topics[np.maximum.accumulate(np.where(new, np.arange(n), 0))]
     counts = csr_array(rng.multinomial(LENGTH, words[periods, topics]).astype(np.float64))
-    planted = {BORN: [begin], DYING: [end], EPISODE: [start, stop], TURNING: [turn], SPLIT: [split], PART: [split]}
+    planted = {"birth": begin, "death": end, "start": start, "stop": stop, "turn": turn, "split": split}
     return Draw(counts, topics, periods, planted)
 
 
@@ -125,25 +125,26 @@ def check_planted(drawn: Draw) -> dict[str, float]:
 
     def has(topic: int, period: int | None, *kinds: str) -> bool:
         return any(
-            one == topic and kind in kinds and (period is None or abs(when - period) <= TOLERANCE)
-            for one, when, kind in reported
+            one == topic and kind in kinds and (period is None or abs(other - period) <= TOLERANCE)
+            for one, other, kind in reported
         )
 
     def has_new_words(topic: int, period: int | None) -> bool:
         return all(has(topic, period, kind) for kind in OF_WORDS) or has(topic, period, "split")
 
-    start, stop = drawn.changes[EPISODE]
+    begins, ends = ("birth", "split", "rise"), ("death", "merge", "fall")
+    when = drawn.changes
     is_unplanned = [
         topic in STEADY or (kind in OF_WORDS and topic in (BACKGROUND, BORN, DYING, EPISODE))
         for topic, _, kind in reported
     ]
     return {
         "identity": float(is_kept[is_there].mean()),
-        "births": has(BORN, *drawn.changes[BORN], "birth", "split"),
-        "deaths": has(DYING, *drawn.changes[DYING], "death", "merge"),
-        "episodes": has(EPISODE, start, "birth", "split", "rise") and has(EPISODE, stop, "death", "merge", "fall"),
-        "splits": has(PART, *drawn.changes[PART], "split"),
-        "turns": has_new_words(TURNING, *drawn.changes[TURNING]),
+        "births": has(BORN, when["birth"], *begins),
+        "deaths": has(DYING, when["death"], *ends),
+        "episodes": has(EPISODE, when["start"], *begins) and has(EPISODE, when["stop"], *ends),
+        "splits": has(PART, when["split"], "split"),
+        "turns": has_new_words(TURNING, when["turn"]),
         "drifts": has_new_words(DRIFTING, None),
         "draws_with_unplanned_changes": any(is_unplanned),
     }
