@@ -25,4 +25,5 @@ from .run import collect_rows as collect_rows
 from .run import map_rows as map_rows
 from .run import run_tasks as run_tasks
 from .run import summarize as summarize
+from .run import thread_pool_options as thread_pool_options
 from .summary import add_fields as add_fields

@@ -4,6 +4,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 from dask.callbacks import Callback, normalize_callback
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
+from dask.system import CPU_COUNT
 from numpy.typing import DTypeLike
 from scipy import sparse
 
@@ -299,6 +301,16 @@ def collect_rows(X: "Rows | da.Array") -> Any:
         return dask.compute(X, **compute_options)[0]
 
 
+@contextmanager
+def thread_pool_options(*, force: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield options of ``dask.compute`` with a thread pool; on exit, also by an error, its tasks have ended."""
+    if not force and dask.base.get_scheduler() not in (None, dask.threaded.get):
+        yield {}  # a single-threaded, process or distributed scheduler
+        return
+    with ThreadPoolExecutor(dask.config.get("num_workers", None) or CPU_COUNT) as pool:
+        yield {"pool": pool, **({"scheduler": "threads"} if force else {})}
+
+
 def run_tasks(
     function: Callable[[Any], Any],
     items: Sequence[Any],
@@ -306,9 +318,8 @@ def run_tasks(
     name: str,
     n_rows: int | None = None,
     n_bytes: int | None = None,
-    **options: Any,
 ) -> list[Any]:
-    """Run ``function(item)`` as one task for each item; return the results in order. `options`: for ``dask.compute``.
+    """Run ``function(item)`` as one task for each item; return the results in order. All tasks have ended on exit.
 
     >>> run_tasks(len, ["a", "bc"], name="measure")
     [1, 2]
@@ -324,8 +335,8 @@ def run_tasks(
     graph = HighLevelGraph.from_collections(label, _add_guards((), layer))
     pass_info = PassStarted(run, name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
     results = [Delayed(key, graph, layer=label) for key in keys]
-    with _pass_context(current_context(), pass_info) as compute_options:
-        return list(dask.compute(*results, **options, **compute_options))
+    with _pass_context(current_context(), pass_info) as compute_options, thread_pool_options() as threads:
+        return list(dask.compute(*results, **{**threads, **compute_options}))
 
 
 def _get_client(*, is_local: bool) -> Client | None:

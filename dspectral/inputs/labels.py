@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.preprocessing import normalize
 from sklearn.utils.validation import column_or_1d
 
 from dspectral.engine import as_dask_rows, is_lazy, map_rows
@@ -197,10 +198,7 @@ def _as_indicator(rows: Rows) -> CSRRows:
 
 def _normalize_block(rows: CSRRows) -> CSRRows:
     """Scale the rows of an indicator block to unit norm."""
-    # All entries are 1, so the norm of a row is the square root of their number.
-    lengths = np.diff(rows.indptr)
-    data = np.repeat(1.0 / np.sqrt(np.maximum(lengths, 1)), lengths)
-    return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
+    return normalize(rows)  # type: ignore[no-any-return]
 
 
 class LabeledStreams(NamedTuple):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from os import PathLike
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
@@ -65,23 +66,17 @@ def find_width(
         raise ValueError(f"the headers have different columns and labels, {sorted(widths)}: set n_columns and n_labels")
     if None in declared_width and not widths:
 
-        def measure(file_range: FileRange) -> tuple[int, int]:
-            """Return the numbers of columns and labels in a byte range."""
-            shapes = [(parsed.rows.shape[1], parsed.labels.shape[1]) for parsed in map(parse, read(file_range))]
-            return max((a for a, _ in shapes), default=0), max((b for _, b in shapes), default=0)
+        def measure(file_range: FileRange) -> list[tuple[int, int]]:
+            """Return the numbers of columns and labels of the chunks of a byte range."""
+            return [(parsed.rows.shape[1], parsed.labels.shape[1]) for parsed in map(parse, read(file_range))]
 
-        measured = run_tasks(measure, ranges, name="measure")
-        widths = {(max(a for a, _ in measured), max(b for _, b in measured))}
+        shapes = chain([(0, 0)], *run_tasks(measure, ranges, name="measure"))
+        widths = {tuple(map(max, zip(*shapes, strict=True)))}
     file_widths = max(widths, default=(0, 0))
     n_columns, n_labels = (
-        file_width if width is None else width for file_width, width in zip(file_widths, declared_width, strict=True)
+        check_integer(f"{ranges[0].url}: {name}", width if given is None else given, at_least=1, at_most=MAX_COLUMNS)
+        for name, width, given in zip(WIDTHS, file_widths, declared_width, strict=True)
     )
-    for name, width, declared in zip(WIDTHS, (n_columns, n_labels), declared_width, strict=True):
-        if not width and declared is None and not headers:
-            raise ValueError(
-                f"{name}=0 must be at least 1: {', '.join(file_range.url for file_range in ranges)} has no {name[2:-1]}"
-            )
-        check_integer(name, width, at_least=1, at_most=MAX_COLUMNS)
     return n_columns, n_labels
 
 

@@ -17,7 +17,7 @@ from dspectral.store.arrays import decode_chunk, encode_chunk
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.location import Location, StoreError
-from dspectral.store.writer import StoreWriter, finish_store, open_writer, thread_pool_options
+from dspectral.store.writer import StoreWriter, finish_store, open_writer
 from dspectral.types import CSRRows, FloatArray, Int64s
 
 
@@ -53,14 +53,12 @@ def spill_contexts(
         target = writer.drop_history()
         count = partial(_spill_block, sentences=sentences, writer=target, type_ranges=parts, settings=settings)
         # First pass: one task per block of sentences. Second pass: one task per row block.
-        with count_as_pass(is_pass=True), thread_pool_options() as threads:
-            index = np.array(run_tasks(count, list(enumerate(sentences.items)), name="count-contexts", **threads))
+        with count_as_pass(is_pass=True):
+            index = np.array(run_tasks(count, list(enumerate(sentences.items)), name="count-contexts"))
         merge = partial(_merge_row_block, writer=target, dtype=dtype)
         # Each task gets only its own chunks; otherwise the graph grows with the square of the data.
         items = [(i, b - a, max(max_entries, int(entries[a:b].sum())), index[:, i]) for i, (a, b) in enumerate(parts)]
-        with thread_pool_options() as threads:
-            blocks = run_tasks(merge, items, name="merge-contexts", **threads)
-        return finish_store(writer, blocks)
+        return finish_store(writer, run_tasks(merge, items, name="merge-contexts"))
 
 
 def _spill_block(

@@ -15,7 +15,7 @@ import numpy as np
 import zarr
 from numpy.typing import DTypeLike
 
-from dspectral.engine import as_dask_rows, collect_rows, map_rows, run_tasks, tracked_fit
+from dspectral.engine import as_dask_rows, collect_rows, map_rows, run_tasks, thread_pool_options, tracked_fit
 from dspectral.engine.around.checkpoints import UnknownContentError, digest
 from dspectral.engine.around.retries import retry
 from dspectral.engine.blocks import STORE_ANNOTATION, get_annotation
@@ -34,7 +34,6 @@ from dspectral.store.counts import open_store
 from dspectral.store.location import NAMED_LOCATIONS, Location, StoreError, redact_urls
 from dspectral.store.lock import hold_write_lock
 from dspectral.store.rows import CountMatrix
-from dspectral.store.writer import thread_pool_options
 from dspectral.types import FloatArray, RowsLike
 
 KEY = "dspectral-coordinates"

@@ -12,7 +12,15 @@ import numpy as np
 from dask.base import tokenize
 from scipy import sparse
 
-from dspectral.engine import as_dask_rows, expect_passes, is_dry_run, is_lazy, run_tasks, tracked_fit
+from dspectral.engine import (
+    as_dask_rows,
+    expect_passes,
+    is_dry_run,
+    is_lazy,
+    run_tasks,
+    thread_pool_options,
+    tracked_fit,
+)
 from dspectral.engine.around.callbacks import PassStarted
 from dspectral.engine.around.context import StopAtFirstPass
 from dspectral.engine.blocks import chunk_rows
@@ -23,7 +31,7 @@ from dspectral.store.blocks import BlockInfo, find_block, to_stored_dtype, write
 from dspectral.store.columns import WEIGHTING_KEY, check_columns, get_columns, get_weighting
 from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.location import Location
-from dspectral.store.writer import StoreWriter, finish_store, open_writer, thread_pool_options
+from dspectral.store.writer import StoreWriter, finish_store, open_writer
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 

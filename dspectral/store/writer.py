@@ -5,17 +5,13 @@ Until the root is written, a new store does not open, and an existing store open
 
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from os import PathLike
 from typing import Any, NamedTuple, Self, cast
 
-import dask
-import dask.threaded
 import numpy as np
-from dask.system import CPU_COUNT
 from numpy.typing import NDArray
 
 from dspectral.engine.around.context import dry_run_folder, is_dry_run
@@ -91,16 +87,6 @@ class StoreWriter(NamedTuple):
             self.location.remove(*sorted(paths - kept))
         self.location.write_attributes(plan, {CONTENT: content})
         return self._replace(resumed=False)
-
-
-@contextmanager
-def thread_pool_options(*, force: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield options of ``dask.compute`` with a thread pool; on exit, also by an error, its tasks have ended."""
-    if not force and dask.base.get_scheduler() not in (None, dask.threaded.get):
-        yield {}  # a single-threaded, process or distributed scheduler
-        return
-    with ThreadPoolExecutor(dask.config.get("num_workers", None) or CPU_COUNT) as pool:
-        yield {"pool": pool, **({"scheduler": "threads"} if force else {})}
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from dspectral.store.vocabulary import (
     unpack_terms,
     write_vocabulary,
 )
-from dspectral.store.writer import StoreWriter, thread_pool_options
+from dspectral.store.writer import StoreWriter
 from dspectral.text.terms import TermTable
 from dspectral.types import Documents
 
@@ -81,10 +81,8 @@ def count_terms(
         return n_documents
 
     expect_passes(2)  # this one and the pass that writes rows
-    with count_as_pass(is_pass=True), thread_pool_options() as threads:
-        block_sizes = run_tasks(
-            count, list(enumerate(ranges)), name="count-terms", n_bytes=get_total_bytes(ranges), **threads
-        )
+    with count_as_pass(is_pass=True):
+        block_sizes = run_tasks(count, list(enumerate(ranges)), name="count-terms", n_bytes=get_total_bytes(ranges))
     # Tasks return only numbers of documents; the tables stay in the store and are merged by one task per partition.
     names = [
         f"{scratch}/{number:06d}/{part}" for number, n_blocks in enumerate(block_sizes) for part in range(len(n_blocks))

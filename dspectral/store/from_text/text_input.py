@@ -29,7 +29,7 @@ from dspectral.store.from_text.sources import (
     split_files,
 )
 from dspectral.store.from_text.texts import SavedTextBlock, Texts, read_saved_texts, save_texts
-from dspectral.store.writer import COUNTS, StoreWriter, thread_pool_options
+from dspectral.store.writer import COUNTS, StoreWriter
 from dspectral.types import Documents
 
 TextSources: TypeAlias = "str | PathLike[str] | Iterable[Any]"
@@ -213,9 +213,9 @@ def build_blocks(
         return blocks
 
     expect_passes(1)
-    with count_as_pass(is_pass=True), thread_pool_options() as threads:
+    with count_as_pass(is_pass=True):
         n_bytes = get_total_bytes(ranges)
-        block_lists = run_tasks(build_range, list(enumerate(ranges)), name=name, n_bytes=n_bytes, **threads)
+        block_lists = run_tasks(build_range, list(enumerate(ranges)), name=name, n_bytes=n_bytes)
     return [block for range_blocks in block_lists for block in range_blocks]
 
 

@@ -11,14 +11,14 @@ import dask.array as da
 import numpy as np
 from scipy import sparse
 
-from dspectral.engine import summarize
+from dspectral.engine import summarize, thread_pool_options
 from dspectral.store.arrays import compute_digest
 from dspectral.store.blocks import IDS, read_documents, write_documents
 from dspectral.store.from_text.lines import LINE_CHUNK_BYTES, MISSING, DocumentSizeLimit, ReadCounts, ReadOptions
 from dspectral.store.from_text.readers import pack_blocks
 from dspectral.store.from_text.streams import import_extra
 from dspectral.store.location import Location
-from dspectral.store.writer import COUNTS, StoreWriter, thread_pool_options
+from dspectral.store.writer import COUNTS, StoreWriter
 from dspectral.text.packing import encode_texts, iterate_texts, pack_texts
 from dspectral.types import Documents, is_missing
 
