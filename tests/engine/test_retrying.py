@@ -189,13 +189,6 @@ def test_blocks_whose_first_reading_fails_are_read_again_and_told(scheduler, row
     assert {event.error for event in told} == {"slow storage"}
 
 
-def test_a_block_that_is_wrong_is_read_once(rows, tmp_path):
-    wrong = rows.map_blocks(flaky_block, folder=tmp_path, error=ValueError("damaged"), dtype=float)
-    with pytest.raises(ValueError, match=r"damaged"), dask.config.set(scheduler="sync"):
-        fitted(wrong)
-    assert len(list(tmp_path.iterdir())) == 1
-
-
 def test_workers_report_retries_and_follow_the_setting_of_the_client(rows, tmp_path):
     flaky = rows.map_blocks(flaky_block, folder=tmp_path, error=OSError("busy"), dtype=float)
     heard = []

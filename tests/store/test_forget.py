@@ -268,13 +268,6 @@ def test_store_is_appended_to_and_overwritten_after_forget(compact):
     }
 
 
-def test_forget_of_large_integers_leaves_single_precision(tmp_path):
-    store = write_counts(np.diag([2.0**24 + 1, 1.0, 1.0]), str(tmp_path / "store"), block_rows=2)
-    assert store.dtype == np.float64
-    forget(store, [0])
-    assert open_store(tmp_path / "store").dtype == np.float32
-
-
 def test_forget_drops_terms_of_texts_that_are_not_kept(tmp_path):
     store = build_store(Texts(TEXTS), str(tmp_path / "store"), hashing=NgramHashing(64), keep_terms=100)
     with pytest.warns(UserWarning, match="keep_terms"):

@@ -1,7 +1,6 @@
 """A matrix becomes a store and comes back; what is not a matrix of counts does not."""
 
 import re
-from functools import partial
 from itertools import count
 from pathlib import Path
 from uuid import uuid4
@@ -20,7 +19,6 @@ from dspectral.store.counts import open_store
 from dspectral.store.location import StoreError
 from dspectral.store.matrix import write_counts
 from tests.store.contents import contents, with_entry
-from tests.store.interrupted import stopped_at
 from tests.strategies import n_tasks, zipf_counts
 
 ROWS = zipf_counts(60, 40, 9)
@@ -156,25 +154,6 @@ def test_rows_of_another_width_or_hashing_are_not_appended(url):
     assert contents(url) == before
     with pytest.raises(StoreError, match=f"{re.escape(url)}-other"):
         write_counts(ROWS, f"{url}-other", append=True)
-
-
-def test_unfinished_store_of_other_arguments_is_built_again(url):
-    stopped_at("blocks/0000-000002", lambda: write_counts(ROWS, url, block_rows=20))
-    store = write_counts(ROWS[::-1], url, block_rows=10)
-    assert store.n_blocks == 6
-    assert np.array_equal(store.counts.compute().toarray(), ROWS.toarray()[::-1])
-
-
-def test_files_that_killed_writers_left_are_in_nobodys_way(url):
-    for append in (False, True):
-        write = partial(write_counts, ROWS, url, block_rows=20, append=append)
-        stopped_at(f"blocks/000{int(append)}-000002", write)
-        left = [Path(url) / folder / f"zarr.{'0' * 32}.partial" for folder in ("", "blocks", "scratch")]
-        for path in left:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-        store = write()
-        assert np.array_equal(store.counts[-60:].compute().toarray(), ROWS.toarray())
 
 
 WHOLE = [2**24 + 1, -(2**24) - 1, 1_700_000_001, 2**53 - 1, 3]

@@ -1,7 +1,6 @@
 """Documents that are longer than what is asked for: refused, read as empty, or cut, and said."""
 
 import json
-from pathlib import Path
 
 import dask.bag as db
 import numpy as np
@@ -9,8 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dspectral import TextFiles, Texts, build_corpus, build_store, explore
-from dspectral.preprocessing.hashing import NgramHashing
+from dspectral import Texts, build_corpus, build_store
 from dspectral.store.from_text import lines as limits
 from dspectral.store.from_text.lines import DocumentSizeLimit, ReadCounts, ReadOptions
 from dspectral.store.from_text.readers import read_file_range
@@ -168,19 +166,6 @@ def test_texts_in_memory_have_the_same_limit(given, tmp_path):
     assert (store.shape[0], store.provenance["n_long_documents"]) == (5, 2)
     with pytest.raises(ValueError, match=r"document 1.*20 bytes"):
         build_store(Texts(LINES), str(tmp_path / "b"), max_document_bytes=20)
-
-
-def test_text_files_and_explorations_have_the_same_limit(tmp_path):
-    path = str(tmp_path / "a.txt")
-    Path(path).write_text("\n".join(LINES))
-    for use in (lambda **how: TextFiles(path, **how).blocks, lambda **how: explore(path, **how)):
-        with pytest.raises(ValueError, match=r"line 2.*20 bytes"):
-            use(max_document_bytes=20)
-    files = TextFiles(path, max_document_bytes=20, long_documents="skip")
-    with pytest.warns(UserWarning, match="2 document.*20 bytes.*empty"):
-        rows = NgramHashing().fit_transform(files).compute()
-    assert (rows.sum(axis=1) > 0).tolist() == [True, False, False, False, True]
-    assert files.n_long_documents == 2
 
 
 LOG = [
