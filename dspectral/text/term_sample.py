@@ -90,13 +90,11 @@ class KeptTerms(NamedTuple):
             Terms of each column, most frequent first, joined by ``/``; ``-`` marks terms of the opposite sign.
         """
         names: dict[int, str] = {}
-        first_signs: dict[int, int] = {}
+        first_signs = self.column_signs()
         for i in np.argsort(-self.table.counts, kind="stable").tolist():
-            column, sign, term = int(self.columns[i]), int(self.signs[i]), self.table.term(i)
-            if column not in names:
-                names[column], first_signs[column] = term, sign
-            else:
-                names[column] += f"/{'' if sign == first_signs[column] else '-'}{term}"
+            column, term = int(self.columns[i]), self.table.term(i)
+            sign = "" if self.signs[i] == first_signs[column] else "-"
+            names[column] = f"{names[column]}/{sign}{term}" if column in names else term
         return names
 
     def column_signs(self) -> dict[int, int]:

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import IO, Any
+from typing import IO, Any, cast
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import fsspec
@@ -152,10 +152,10 @@ class _IteratorIO(io.RawIOBase):
 def _decompress_zstd(raw: IO[bytes]) -> Iterator[bytes]:
     """Yield decompressed Zstandard frames; raises EOFError for a truncated frame, unlike the library's reader."""
     # Invariant: `frame` is not None inside a frame, where EOF means truncation.
-    frame: Any = None
+    frame, zstandard = cast("Any", None), import_extra("zstandard", ".zst files need")
     while compressed := memoryview(raw.read(1 << 17)):
         while compressed:
-            frame = frame or _import_zstandard().ZstdDecompressor(max_window_size=ZSTD_MAX_WINDOW).decompressobj()
+            frame = frame or zstandard.ZstdDecompressor(max_window_size=ZSTD_MAX_WINDOW).decompressobj()
             # The decompressor returns all output of its input, so small inputs bound the memory.
             few = compressed[:ZSTD_INPUT_BYTES]
             yield frame.decompress(few)
@@ -175,16 +175,11 @@ def import_extra(name: str, feature: str) -> Any:
     return import_module(package)
 
 
-def _import_zstandard() -> Any:
-    return import_extra("zstandard", ".zst files need")
-
-
 def _get_zstd_error() -> type[Exception]:
     try:
-        error: type[Exception] = _import_zstandard().ZstdError
+        return import_module("zstandard").ZstdError  # type: ignore[no-any-return]
     except ImportError:
         return zlib.error
-    return error
 
 
 WIDE_ENCODINGS = ("utf-16", "utf-32")
