@@ -198,7 +198,8 @@ def _as_indicator(rows: Rows) -> CSRRows:
 
 def _normalize_block(rows: CSRRows) -> CSRRows:
     """Scale the rows of an indicator block to unit norm."""
-    return normalize(rows)  # type: ignore[no-any-return]
+    normalized: CSRRows = normalize(rows)
+    return normalized
 
 
 class LabeledStreams(NamedTuple):
