@@ -30,6 +30,7 @@ COMMANDS = {
     "out_of_core": "--rows 400 --columns 3000 --row-length 10 --block-rows 400 --sketch-size 12 --factors 1 3"
     " --components 4 --passes 3 --workers 1",
     "sites": "--draws 4",
+    "vectors": "--rows 2000 --columns 130 --components 100 --queries 20 --scratch {folder}",
     "scaling": f"--work build_store --kinds processes --counts 1 --repetitions 1 --size {SIZE}",
 }
 ROWS = {
@@ -43,6 +44,7 @@ ROWS = {
     "large_corpus": dict.fromkeys(("corpus", "embedding", "clusters", "anchor"), "tokens_per_second"),
     "multilabel_scale": {"moments": "third_pass_seconds", "low-rank, 1 turn(s)": "scoring_cpu_seconds"},
     "out_of_core": {"frequent_directions": "peak_memory_bytes", "krylov": "relative_certificate"},
+    "vectors": {"PCA": "recall_at_10"},
     "sites": dict.fromkeys(("gram", "frequent_directions", "nystrom"), "draws"),
     "scaling": {"processes": "cpu_seconds"},
 }
@@ -97,6 +99,13 @@ def test_more_text_tells_more_at_every_stage(report):
         assert actual[method, metric, 40_000] > actual[method, metric, 4_000]
     notes = [note.partition(":")[0] for note in report("large_corpus")["notes"] if "10 times the tokens" in note]
     assert notes == list(ROWS["large_corpus"])
+
+
+def test_coordinates_of_vectors_keep_most_nearest_rows(report):
+    actual = values_of(report("vectors"), "method", "metric")
+    assert actual["PCA", "recall_at_10"] > 0.9
+    assert actual["PCA", "passes"] == 2
+    assert 0 < actual["PCA", "written_bytes"] < 2000 * 100 * 2 + 50_000
 
 
 def test_passes_over_labels_are_timed_and_learn(report):

@@ -207,8 +207,17 @@ JOBS = {
     "topics": Job(("goemotions", "imdb", "posts", "reuters21578"), read_whole, score_topics),
     "labels": Job(MULTILABEL, read_multilabel, score_labels),
 }
-OURS = ("default", "plain tf-idf", "embedder", "Topics")
-GROUPING = ("Topics", "scikit-learn NMF", "SVD, varimax", "anchor words", "BERTopic", "BERTopic, k-means")
+OURS = ("default", "plain tf-idf", "embedder", "Topics", "Topics of embedder", "WordLlama, Topics")
+GROUPING = (
+    "Topics",
+    "Topics of embedder",
+    "WordLlama, Topics",
+    "scikit-learn NMF",
+    "SVD, varimax",
+    "anchor words",
+    "BERTopic",
+    "BERTopic, k-means",
+)
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -18,6 +18,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
+from shutil import copytree
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +58,28 @@ def ours(texts: list[str], k: int) -> Model:
     model = Topics(k, n_top_documents=N_FIRST).fit(texts)
     typical = [[document.row for document in topic] for topic in model.top_documents(N_FIRST)]
     return Model(model.top_words(N_FIRST), typical, model.predict(texts))
+
+
+def of_vectors(texts: list[str], k: int, *, encode: Callable[[list[str]], NDArray[np.float32]]) -> Model:
+    """Our topics of vectors, with the words of the texts."""
+    model = Topics(k, n_top_documents=N_FIRST).fit(texts, vectors=encode(texts))
+    typical = [[document.row for document in topic] for topic in model.top_documents(N_FIRST)]
+    return Model(model.top_words(N_FIRST), typical, model.predict(texts))
+
+
+def encode_by_embedder(texts: list[str]) -> NDArray[np.float32]:
+    """Return the vectors of our embedder, fitted to the texts."""
+    return np.asarray(embedder().encode(texts))
+
+
+def encode_by_wordllama(texts: list[str]) -> NDArray[np.float32]:
+    """Return the vectors of WordLlama, whose weights are in its package; `load` looks for its tokens elsewhere."""
+    wordllama = import_module("wordllama")
+    with TemporaryDirectory(prefix="dspectral-") as folder:
+        copytree(Path(wordllama.__file__).parent / "tokenizers", f"{folder}/tokenizers")
+        encoder = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
+    # Texts of one call are padded to one length.
+    return np.concatenate([encoder.embed([text.strip() or "-"]) for text in texts])
 
 
 def nmf(texts: list[str], k: int) -> Model:
@@ -138,6 +162,8 @@ def ranked(weights: NDArray[np.float64], counter: Any, documents: NDArray[np.flo
 
 METHODS: dict[str, Callable[[list[str], int], Model]] = {
     "Topics": ours,
+    "Topics of embedder": partial(of_vectors, encode=encode_by_embedder),
+    "WordLlama, Topics": partial(of_vectors, encode=encode_by_wordllama),
     "scikit-learn NMF": nmf,
     "scikit-learn LDA": lda,
     "gensim LDA": partial(of_gensim, name="LdaModel", counter=CountVectorizer(**LIMITS), random_state=0),
@@ -154,13 +180,13 @@ def list_methods(names: Iterable[str]) -> list[str]:
     packages = (
         (name, "anchortopics" if name == "anchor words" else name.split()[0].strip(",").lower()) for name in names
     )
-    optional = ("gensim", "bertopic", "anchortopics")
+    optional = ("gensim", "bertopic", "anchortopics", "wordllama")
     return [name for name, package in packages if package not in optional or find_spec(package)]
 
 
 def run_one(name: str, texts: list[str], k: int) -> Ran:
     """Run one method in this process; loops that are compiled once are loaded before."""
-    if name == "Topics":
+    if "Topics" in name:
         Topics(2, min_df=1, max_df=1.0).fit(["one two three", "one two four"] * 3)
     before = time.process_time()
     model = METHODS[name](texts, k)
