@@ -84,44 +84,6 @@ def gram_gather_scatter(
 
 
 @compiled_with_contraction
-def gram_by_tiles(
-    data: NDArray[np.generic],
-    indices: IntArray,
-    indptr: IntArray,
-    Z: FloatArray,
-    product: FloatArray,
-    out: FloatArray,
-    width: int,
-) -> None:
-    """Add ``A' (A Z)`` to ``out``, by tiles of columns, and overwrite `product` with ``A Z``.
-
-    Invariant: entries of row i before ``positions[i]`` are in earlier tiles. The rows of Z or ``out`` of one tile fit
-    the cache, while `product` is read sequentially. Sums have the order of :func:`gram_gather_scatter`. The cost is
-    ``4 nnz r`` flops.
-    """
-    number, positions = Z.dtype.type, indptr[:-1].astype(np.int64)
-    product[:] = 0
-    for last in range(width, Z.shape[0] + width, width):
-        for i in range(positions.size):
-            stop, end = positions[i], indptr[i + 1]
-            while stop < end and indices[stop] < last:
-                stop += 1
-            add_row(data, indices, positions[i], stop, Z, product[i])
-            positions[i] = stop
-    positions[:] = indptr[:-1]
-    for last in range(width, Z.shape[0] + width, width):
-        for i in range(positions.size):
-            entry, end, source = positions[i], indptr[i + 1], product[i]
-            while entry < end and indices[entry] < last:
-                value = number(data[entry])
-                row = out[indices[entry]]
-                for k in range(source.size):
-                    row[k] += value * source[k]
-                entry += 1
-            positions[i] = entry
-
-
-@compiled_with_contraction
 def add_columns(data: NDArray[np.generic], indices: IntArray, out: Doubles) -> None:
     """Add the entries of each column to ``out``."""
     # In the order of the entries, like np.bincount, with the same bits.

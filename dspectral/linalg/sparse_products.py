@@ -24,10 +24,8 @@ MIN_WIDE_COLUMNS = 32
 """Number of dense columns from which products transpose the block."""
 CACHE_BYTES = 4 << 20
 """Bytes of ``A Z`` for a transposed panel, and largest size of Z for random access."""
-TILE_CACHE_BYTES = 1 << 20
-"""Bytes of Z for a tile of columns: half of the second-level cache of a core."""
-MIN_TILE_ENTRIES = 4
-"""Mean number of entries of a row in a tile below which a transposed copy is faster."""
+RANDOM_ACCESS_BYTES = 1 << 20
+"""Largest size of Z for products without a transposed panel: half of the second-level cache of a core."""
 EIGHT = 8
 MAX_NUMPY_ENTRIES = 1 << 14
 """Number of entries up to which NumPy is as fast as a compiled loop."""
@@ -86,26 +84,19 @@ def add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
 def gram_times(A: CSRRows, Z: FloatArray, panels: TransposedPanels | None = None) -> FloatArray:
     """Return ``A' (A Z)``.
 
-    ``4 nnz r`` flops. Working memory: 4 MiB of ``A Z`` and, if rows have few entries in a tile of columns and no
-    `panels` are given, a transposed copy of as many rows. Nearly dense blocks use BLAS. All code paths return the same
-    bits. Shapes: `A` (n, d), `Z` (d, r); returns (d, r).
+    ``4 nnz r`` flops. Working memory: 4 MiB of ``A Z`` and, without `panels`, a transposed copy of as many rows. Nearly
+    dense blocks use BLAS. All code paths return the same bits. Shapes: `A` (n, d), `Z` (d, r); returns (d, r).
     """
     Z = np.ascontiguousarray(Z)
     if Z.shape[1] >= MIN_WIDE_COLUMNS and is_nearly_dense(A):
         return gram_times_dense(A, Z)
     out, row_bytes = np.zeros((A.shape[1], Z.shape[1]), dtype=Z.dtype), max(1, Z.shape[1] * Z.itemsize)
-    tile = max(1, TILE_CACHE_BYTES // row_bytes)
-    if panels is None and tile >= A.shape[1]:
+    if panels is None and Z.nbytes <= RANDOM_ACCESS_BYTES:
         sparse_loops.gram_gather_scatter(*_arrays(A), read_only(Z), out)
         return out
     # By panels: A Z is still in cache when it is read. Reuse one buffer: the system maps and clears new memory page by
     # page.
     product = np.empty((min(_get_panel_height(row_bytes), A.shape[0]), Z.shape[1]), dtype=Z.dtype)
-    if panels is None and A.nnz * tile >= MIN_TILE_ENTRIES * A.shape[0] * A.shape[1]:
-        for start in range(0, A.shape[0], max(1, len(product))):
-            rows = slice_rows(A, start, min(start + len(product), A.shape[0]))
-            sparse_loops.gram_by_tiles(*_arrays(rows), read_only(Z), product[: rows.shape[0]], out, tile)
-        return out
     for panel_rows, panel in panels or iter_transposed_panels(A, row_bytes):
         panel_product = product[: panel_rows.stop - panel_rows.start]
         panel_product[:] = 0
