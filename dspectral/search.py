@@ -292,7 +292,7 @@ def _count_query(store: CountMatrix, query: Any) -> "CSRRows | None":
     if all(isinstance(item, str) for item in query):
         return store.count(list(query))
     if all(isinstance(item, Integral) for item in query):
-        numbers, positions = np.unique(np.asarray(query), return_inverse=True)
+        numbers, positions = np.unique(query, return_inverse=True)
         return sparse.csr_array(store[numbers].counts.compute())[positions]
     return None
 
@@ -348,7 +348,7 @@ def _get_query_points(model: Any, rows: Any, points: Any, queries: list[Any]) ->
         if outside:
             raise ValueError(f"query is row {outside[0]}, but must be from 0 to {points.shape[0] - 1}")
         # Sorted and unique, so that each block is read once.
-        numbers = np.unique(np.asarray(queries))
+        numbers = np.unique(queries)
         return np.asarray(_compute(points[numbers]))[np.searchsorted(numbers, queries)]
     coordinates = np.asarray(queries, dtype=np.float64)
     if coordinates.ndim != 2 or coordinates.shape[1] != points.shape[1]:

@@ -322,7 +322,7 @@ class AllRows(NamedTuple):
         if len(summaries) < 2:
             return type(self)(summaries[0]) if summaries else self
         if is_sparse(self.rows):
-            return type(self)(sparse.csr_array(sparse.vstack(summaries, format="csr")))
+            return type(self)(sparse.vstack(summaries, format="csr"))
         return type(self)(np.concatenate(summaries))
 
 
@@ -503,7 +503,7 @@ class _ShorterSide:
 
     def times(self, Y: FloatArray) -> FloatArray:
         """Return ``C Y`` for a vector or a matrix Y."""
-        product = np.asarray(self.outer @ (self.inner @ Y))
+        product = self.outer @ (self.inner @ Y)
         if self.diagonal is not None:
             product += (self.diagonal * Y.T).T
         if self.mean is None:
@@ -519,7 +519,7 @@ class _ShorterSide:
 
     def lift(self, basis: FloatArray) -> FloatArray:
         """Map a basis of the shorter side to the longer one by the (centered) rows or their transpose."""
-        product = np.asarray((self.rows.T if self.by_rows else self.rows) @ basis)
+        product = (self.rows.T if self.by_rows else self.rows) @ basis
         if self.mean is None:
             return product
         mean_product = np.outer(self.mean, basis.sum(axis=0)) if self.by_rows else self.mean @ basis

@@ -126,7 +126,7 @@ class Branch:
 def build_class_tree(clustering: SpectralBrownClustering) -> Branch:
     """Return the tree of a fitted clustering, with colors for N_GROUPS of its branches."""
     codes = clustering.tree_.codes()
-    labels, counts = clustering.labels_[1:], np.asarray(clustering.word_counts_)[1:]
+    labels, counts = clustering.labels_[1:], clustering.word_counts_[1:]
     members = {code: np.flatnonzero(labels == cluster) + 1 for cluster, code in enumerate(codes)}
     root = _build_branch("", {code: words for code, words in members.items() if len(words)}, counts)
     groups = [root]

@@ -178,7 +178,7 @@ def leading_left_vectors(
     """
 
     def multiply(Z: FloatArray) -> FloatArray:
-        return np.concatenate([np.asarray(rows @ Z) for rows in blocks()])
+        return np.concatenate([rows @ Z for rows in blocks()])
 
     def multiply_gram(Y: FloatArray) -> FloatArray:
         product, first = np.zeros((shape[1], Y.shape[1]), dtype=np.result_type(dtype, Y.dtype)), 0
@@ -224,9 +224,9 @@ def leading_right_vectors(rows: Rows, k: int, *, seed: int = 0) -> Doubles:
         basis = find_leading_space(
             lambda Z: np.asarray(left @ (right @ Z)), min(m, d), k, seed=seed, dtype=np.float64
         ).vectors
-        image = np.asarray(right @ basis)
+        image = right @ basis
         values, rotation = leading_eigenpairs(image.T @ image, np.float64)
         vectors = basis @ rotation
     # Vectors of the longer side are one product with the rows.
-    axes = np.asarray(rows.T @ vectors) / np.sqrt(values) if by_rows else vectors
+    axes = rows.T @ vectors / np.sqrt(values) if by_rows else vectors
     return np.asarray(fix_signs(np.ascontiguousarray(axes.T)), dtype=np.float64)

@@ -198,7 +198,7 @@ class NgramHashing(RunPlanMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, 
         if not blocks:
             return sparse.csr_array((0, settings.n_features), dtype="float32")
         # vstack would copy a single block.
-        rows = blocks[0] if len(blocks) == 1 else sparse.csr_array(sparse.vstack(blocks, format="csr"))
+        rows = blocks[0] if len(blocks) == 1 else sparse.vstack(blocks, format="csr")
         return set_columns(rows, columns_from_hashing(settings))
 
     def kept_terms(self, X: Texts | TextFiles | CountMatrix, *, n_terms: int = 100_000) -> KeptTerms:

@@ -164,18 +164,6 @@ def test_blocks_are_multiplied_about_their_means_and_merged():
             np.testing.assert_allclose(sketch, gram, rtol=1e-12, atol=1e-5)
 
 
-@pytest.mark.parametrize("solver", ["auto", "full", "in_memory", "krylov", "nystrom", "frequent_directions"])
-def test_lazy_csr_blocks_far_from_the_origin_keep_their_variances(solver):
-    X = 1e8 + 0.1 * np.random.default_rng(0).standard_normal((50, 5))
-    rows = da.from_array(X, chunks=(10, -1)).map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0)))
-    model = PCA(5, svd_solver=solver).fit(rows)
-    np.testing.assert_allclose(model.explained_variance_, variances(X, 5), rtol=1e-6)
-    if solver not in ("krylov", "nystrom"):
-        model = TruncatedSVD(1, solver=solver).fit(rows)
-        along = np.square((X - X.mean(axis=0)) @ np.full(5, 0.2**0.5)).mean()
-        assert model.explained_variance_ == pytest.approx(along, rel=1e-6)
-
-
 def test_a_share_of_the_variance_is_looked_for_again_when_rows_are_added():
     first, rest = np.outer(RNG.standard_normal(20), RNG.standard_normal(12)), RNG.standard_normal((200, 12))
     for share in (0.8, np.float32(0.8)):

@@ -98,7 +98,7 @@ def _concatenate_products(parts: tuple[Any, ...]) -> Any:
 
 
 def _stack_rows(parts: "Sequence[CSRRows]") -> CSRRows:
-    return sparse.csr_array(sparse.vstack(list(parts), format="csr"))
+    return sparse.vstack(list(parts), format="csr")
 
 
 def _iter_reordered(pairs: AdjacentCounts, order: Int64s) -> Iterator[PairBlock]:

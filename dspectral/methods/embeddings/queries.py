@@ -65,7 +65,7 @@ def sentence_means(sentences: Sentences, vectors: Floats) -> Floats:
     is_known = (sentences.ids > 0).astype(np.float32)
     shape = (sentences.n_sentences, len(vectors))
     words: CSRRows = sparse.csr_array((is_known, sentences.ids, sentences.offsets), shape=shape)
-    n_known = np.asarray(words.sum(axis=1))
+    n_known = words.sum(axis=1)
     return np.asarray(words @ vectors / np.maximum(n_known, 1.0)[:, None], dtype=np.float32)
 
 

@@ -1,6 +1,6 @@
 """Vector quantization of frames, for models of discrete tokens."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Self, TypeAlias
 
 import numpy as np
@@ -140,7 +140,7 @@ class VectorQuantizer(RunPlanMixin, ClassNamePrefixFeaturesOutMixin, Transformer
             )
         for part in [X] if _is_matrix(X) else X:
             check_lossless(part)
-        rows = X if _is_matrix(X) else _concatenate_frames(X)
+        rows = X if _is_matrix(X) else np.concatenate([np.asarray(frames, dtype=np.float64) for frames in X])
         return validate_data(self, rows, reset=reset, dtype=np.float64)
 
     def __sklearn_tags__(self) -> Tags:
@@ -159,19 +159,3 @@ def _is_matrix(X: Frames) -> bool:
     if not isinstance(X, list | tuple):
         return True
     return bool(len(X)) and isinstance(X[0], list | tuple) and np.ndim(X[0]) == 1
-
-
-def _concatenate_frames(X: Iterable[ArrayLike]) -> Doubles:
-    """Return the concatenated frames of all sequences."""
-    try:
-        parts = [np.asarray(frames, dtype=np.float64) for frames in X]
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"X must be a list of numeric arrays: {error}") from error
-    if not parts:
-        raise ValueError("X has 0 sequences of frames, but must have at least 1")
-    if len({part.shape[1:] for part in parts}) > 1 or parts[0].ndim != 2:
-        shapes = " and ".join(str(part.shape) for part in parts[:2])
-        raise ValueError(
-            f"X has sequences of shape {shapes}, but must have (n_frames, n_features) with the same n_features"
-        )
-    return np.concatenate(parts)

@@ -144,8 +144,8 @@ class DocumentSample(NamedTuple):
         samples = [sample for sample in (self, *others) if len(sample.hashes)] or [self]
         if len(samples) == 1:
             return samples[0]
-        words = sparse.csr_array(sparse.vstack([sample.words for sample in samples], format="csr"))
-        labels = sparse.csr_array(sparse.vstack([sample.labels for sample in samples], format="csr"))
+        words = sparse.vstack([sample.words for sample in samples], format="csr")
+        labels = sparse.vstack([sample.labels for sample in samples], format="csr")
         return self.from_block(words, labels, bounds=self.bounds)
 
 

@@ -114,7 +114,7 @@ class LabelScorer(NamedTuple):
             best.data[:] = 1
             return best
         panels = [sparse.csr_array(threshold.is_above(self.scores(panel)), dtype=dtype) for panel in self._panels(rows)]
-        return sparse.csr_array(sparse.vstack(panels, format="csr"))
+        return sparse.vstack(panels, format="csr")
 
     def top_labels(self, rows: Rows, *, n: int) -> CSRRows:
         """Return the n largest normalized scores of each row as CSR, shape (n_rows, L)."""

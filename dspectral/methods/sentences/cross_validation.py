@@ -117,7 +117,7 @@ def weigh_blocks(blocks: list[CSRRows], choice: Choice) -> CSRRows:
     # Weights are relative to the first block, the counts.
     weights = [1.0, choice.weight, choice.first_words, choice.scores]
     weighted = [weight * block for block, weight in zip(blocks, weights, strict=False) if weight]
-    return sparse.csr_array(sparse.hstack(weighted, format="csr"))
+    return sparse.hstack(weighted, format="csr")
 
 
 def make_folds(y: AnyArray, n_folds: int, seed: int, max_held_out: int = 3000) -> Iterator[tuple[IntArray, IntArray]]:

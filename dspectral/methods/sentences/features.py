@@ -49,7 +49,7 @@ def compute_half(present: CSRRows, projection: Floats, kind: HalfKind) -> CSRRow
         lengths = np.sqrt(np.einsum("ij,ij->i", projection, projection, dtype=np.float64))
         return Weighting(column_weights=lengths, norm="l2").apply(present.astype(np.float64))
     vectors = normalize_rows(projection) if kind == "sketch" else projection
-    rows = normalize_rows(sparse_products.times(present, np.asarray(vectors)))
+    rows = normalize_rows(sparse_products.times(present, vectors))
     return sparse.csr_array(rows.astype(np.float64))
 
 
@@ -123,7 +123,7 @@ class SentenceFeatures(RunPlanMixin, SparseOutput, TransformerMixin, BaseEstimat
         check_real("weight", self.weight)
         texts = as_documents(X)
         second = self.weight * self.second_half(texts)
-        return sparse.csr_array(sparse.hstack([self.counts(texts), second], format="csr"))
+        return sparse.hstack([self.counts(texts), second], format="csr")
 
     def counts(self, X: TextColumn, max_words: int = 3) -> CSRRows:
         """Return the hashed n-gram counts of sentences, scaled to unit length: ``x / ||x||``. No fit is needed."""

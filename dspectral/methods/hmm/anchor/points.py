@@ -179,7 +179,7 @@ class NeighborCounts(NamedTuple):
         # hstack from COO keeps the entries of a row in column order, so that sums have one order.
         first, last = sparse.coo_array(self.first[:, None]), sparse.coo_array(self.last[:, None])
         following, preceding = self.pairs.times(groups)
-        counts = sparse.csr_array(sparse.hstack([preceding, first, following, last], format="csr"))
+        counts = sparse.hstack([preceding, first, following, last], format="csr")
         counts.eliminate_zeros()
         return counts
 
@@ -223,7 +223,7 @@ def compute_context_points(
     # projected rows times the square root of their row sum, which is divided out.
     scaling = ContextScaling.from_column_sums(columns, transform=transform, scaling="cca")
     scaled = scaling.apply(counts).astype(np.float64)
-    sizes = np.sqrt(scaling.transform_counts(np.asarray(counts.sum(axis=1))))
+    sizes = np.sqrt(scaling.transform_counts(counts.sum(axis=1)))
     vectors, values = leading_left_vectors(
         lambda: [scaled], scaled.shape, scaled.dtype, n_dimensions, random_state=random_state
     )

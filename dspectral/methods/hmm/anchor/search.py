@@ -311,7 +311,7 @@ def chain_from_moments(
     # Counts projected by p(h | x) are multiplied by C on each side; its inverse removes that.
     confusion = membership.T @ emission
     back = np.linalg.pinv(confusion)
-    steps = back @ (membership.T @ np.asarray(pairs.times(membership)[0])) @ back.T
+    steps = back @ (membership.T @ pairs.times(membership)[0]) @ back.T
     initial = back @ (membership.T @ first)
     # The inverse amplifies noise: negative entries become 0. The prior, spread evenly over each row, keeps every step
     # possible, since EM never changes a zero.

@@ -16,7 +16,7 @@ from dspectral.methods.hmm.refinement.operators import Operators, compute_projec
 from dspectral.methods.hmm.refinement.recursions import add_products, write_views
 from dspectral.parameters import MAX_REAL, check_option, check_real
 from dspectral.registry import register_class
-from dspectral.types import Doubles, Int32s, Int64s, LabeledSentences, check_ids, format_value
+from dspectral.types import Doubles, Int32s, Int64s, LabeledSentences, check_ids
 
 PANEL_TOKENS = 1 << 12
 """Number of tokens whose views are in memory at once; a longer sentence is a panel of its own."""
@@ -49,12 +49,9 @@ class RefinementRecipe(NamedTuple):
 
     def check(self) -> None:
         """Raise a ValueError or TypeError for the first invalid field."""
-        for name, rates in (("memory", self.memory), ("run_memory", self.run_memory)):
-            if not isinstance(rates, list | tuple | np.ndarray):
-                raise TypeError(f"{name}={format_value(rates)} must be a list of decay rates")
-            for rate in rates:
-                check_real(f"a decay rate of {name}", rate, at_least=0.0, at_most=1.0)
-        if not (len(self.memory) or len(self.run_memory)):
+        for rate in (rates := (*self.memory, *self.run_memory)):
+            check_real("a decay rate of memory or run_memory", rate, at_least=0.0, at_most=1.0)
+        if not rates:
             raise ValueError("memory and run_memory are empty, but need at least one decay rate from 0 to 1 together")
         check_option("decoding", self.decoding, ("parameters", "operators"))
         check_real("tol", self.tol, at_least=-MAX_REAL, at_most=MAX_REAL)
