@@ -1,10 +1,8 @@
-import json
-
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 from dspectral import open_store
-from workflows import build_store
+from tests.workflows.programs import report_of
 
 LINES = ["the cat sat on the mat", "the dog sat", "a cat and a dog", "the mat", "no more"]
 
@@ -19,9 +17,8 @@ def text(tmp_path):
 @pytest.fixture
 def build(tmp_path):
     def run(*options):
-        build_store.main(["--store", str(tmp_path / "store"), "--out", str(tmp_path / "out"), *options])
-        report = json.loads((tmp_path / "out" / "report.json").read_text())
-        store = open_store(str(tmp_path / "store"))
+        report = report_of("build_store", tmp_path / "out", "--store", tmp_path / "store", *options)
+        store = open_store(tmp_path / "store")
         return store, report, {row["metric"]: row["value"] for row in report["rows"]}
 
     return run

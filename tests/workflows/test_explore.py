@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.exploring.texts import two_subjects
-from workflows import explore
+from tests.workflows.programs import report_of
 
 SMALL = ["--n-components", "4", "--n-clusters", "6", "--n-dimensions", "8", "--n-mapped", "30"]
 
@@ -17,8 +17,7 @@ def text(tmp_path):
 
 
 def test_a_page_and_a_report_are_written(text, tmp_path, capsys):
-    explore.main([text, "--out", str(tmp_path / "out"), *SMALL])
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    report = report_of("explore", tmp_path / "out", text, *SMALL)
     values = {row["metric"]: row["value"] for row in report["rows"]}
     assert (values["documents"], values["tokens"]) == (240, 240 * 11)
     assert report["passes"] == sum(row["passes"] for row in report["rows"] if "passes" in row)
@@ -36,7 +35,7 @@ def test_topics_by_a_column_are_written_with_the_topics(tmp_path):
     path = tmp_path / "posts.csv"
     rows = [f"{text};{('sea', 'land')[i % 2]}" for i, text in enumerate(two_subjects())]
     path.write_text("\n".join(["text;about", *rows]), encoding="utf-8")
-    explore.main([str(path), "--field", "text", "--by", "about", "--out", str(tmp_path / "out"), *SMALL])
+    report_of("explore", tmp_path / "out", path, "--field", "text", "--by", "about", *SMALL)
     topics = json.loads((tmp_path / "out" / "topics.json").read_text(encoding="utf-8"))
     assert [set(topic["shares"]) for topic in topics] == [{"sea", "land"}] * 4
     assert sum(topic["shares"]["sea"] for topic in topics) == pytest.approx(1)
@@ -59,7 +58,7 @@ def test_topics_of_vectors_group_documents_by_these(tmp_path):
         "2",
         *SMALL[2:],
     ]
-    explore.main([str(path), "--out", str(tmp_path / "out"), *options])
+    report_of("explore", tmp_path / "out", path, *options)
     for topic in json.loads((tmp_path / "out" / "topics.json").read_text(encoding="utf-8")):
         (kind,) = {row % 3 for row in topic["documents"]}
         assert topic["shares"][str(kind)] > 0.9

@@ -1,12 +1,10 @@
 """Labels in every program: one CSV with whole numbers, missing and unseen labels, and the same test documents."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from workflows import intent_classification, lsi_classification, multilabel, tmpca_classification
+from tests.workflows.programs import report_of
 
 WORDS = [["rain", "cloud", "storm"], ["goal", "match", "coach"], ["bread", "oven", "flour"]]
 
@@ -29,18 +27,17 @@ def files(tmp_path_factory):
 
 
 PROGRAMS = {
-    "lsi": (lsi_classification, ["--methods", "none", "--folds", "2", "--C", "1"]),
-    "multilabel": (multilabel, ["--format", "records", "--methods", "default", "--n-states", "2"]),
-    "intent": (intent_classification, ["--columns-bits", "10", "--n-components", "4"]),
-    "tmpca": (tmpca_classification, ["--methods", "svm", "--dimensions", "4"]),
+    "lsi": ("lsi_classification", ["--methods", "none", "--folds", "2", "--C", "1"]),
+    "multilabel": ("multilabel", ["--format", "records", "--methods", "default", "--n-states", "2"]),
+    "intent": ("intent_classification", ["--columns-bits", "10", "--n-components", "4"]),
+    "tmpca": ("tmpca_classification", ["--methods", "svm", "--dimensions", "4"]),
 }
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_unseen_labels_are_errors_and_are_named(name, files, tmp_path):
     program, more = PROGRAMS[name]
-    program.main([*files, *more, "--out", str(tmp_path)])
-    report = json.loads((tmp_path / "report.json").read_text())
+    report = report_of(program, tmp_path, *files, *more)
     notes = " ".join(report["notes"])
     assert "15 test" in notes
     assert "7 2, 8 1" in notes
