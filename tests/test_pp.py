@@ -424,6 +424,10 @@ def test_normalize_total_leaves_out_highly_expressed_genes(target_sum, tmp_path)
         (lambda path: pp.scale(path, mask_obs=np.ones(90, bool)), "mask_obs"),
         (lambda path: pp.normalize_total(ROWS), "csr_matrix.*AnnData"),
         (lambda path: pp.scale(path, max_value=-1), "max_value=-1"),
+        (lambda path: pp.normalize_total(path, copy=True, inplace=False), "inplace=False"),
+        (lambda path: pp.log1p(anndata.AnnData(COUNTS, obsm={"a": COUNTS}), obsm="a", layer="b"), "layer"),
+        (lambda path: pp.log1p(anndata.read_h5ad(path, backed="r"), obsm="a"), "obsm"),
+        (lambda path: pp.scale(COUNTS, obsm="a"), "AnnData"),
         (lambda path: (pp.scale(path), pp.pca(path, 3, zero_center=False)), "zero_center=False"),
     ],
 )

@@ -256,11 +256,14 @@ def record_step(target: Any, layer: str | None, name: str, values: dict[str, Any
     write_to_anndata(target, {_record_path(layer): {**record, name: values}})
 
 
-def set_matrix(target: Any, layer: str | None, rows: Any) -> None:
+def set_matrix(target: Any, layer: str | None, rows: Any, obsm: str | None = None) -> None:
     """Replace a matrix of an AnnData in memory, in the class of the old one, and remove the record of its steps."""
-    old = target.X if layer is None else target.layers[layer]
+    old = get_anndata_matrix(target, layer, obsm)
     if is_sparse(old) and is_sparse(rows):
         rows = type(old)(rows)
+    if obsm is not None:
+        target.obsm[obsm] = rows
+        return
     if layer is None:
         target.X = rows
     else:

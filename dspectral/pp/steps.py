@@ -40,6 +40,7 @@ def normalize_total(
     max_fraction: float = 0.05,
     key_added: str | None = None,
     layer: str | None = None,
+    inplace: bool = True,
     copy: bool = False,
 ) -> Any:
     """Divide the counts of each cell by their sum, as ``scanpy.pp.normalize_total``.
@@ -58,13 +59,16 @@ def normalize_total(
         Column of ``obs`` for the sums, divided by ``target_sum``.
     layer : str, optional
         Layer to normalize instead of ``X``.
+    inplace : bool, default=True
+        Whether the cells change; else normalized rows are returned, which are lazy for cells on disk.
     copy : bool, default=False
         Whether a copy of an AnnData in memory is changed and returned.
 
     Returns
     -------
-    None or AnnData
-        The copy, with ``copy=True``.
+    None, AnnData or dict
+        The copy, with ``copy=True``. With ``inplace=False`` normalized rows ``"X"`` and ``"norm_factor"``, the sums
+        divided by ``target_sum``.
 
     Notes
     -----
@@ -81,18 +85,22 @@ def normalize_total(
     array([[ 2.5,  7.5],
            [10. ,  0. ]])
     """
+    if copy and not inplace:
+        raise ValueError("copy=True and inplace=False exclude each other: pass only one")
     target, rows, returned = _open_cells(adata, layer, copy=copy)
     genes = None
     if exclude_highly_expressed:
         large = sum_columns(rows, transform=_MarkLarge(check_real("max_fraction", max_fraction)))
         genes = large.total[0] == 0
     totals = None
-    if target_sum is None or key_added is not None:
+    if target_sum is None or key_added is not None or not inplace:
         lazy = engine.map_rows(rows, _SumCells(genes), n_columns=1, name="cell-totals")
         totals = np.asarray(engine.collect_rows(lazy))[:, 0]
     if target_sum is None and totals is not None:
         target_sum = float(np.median(totals[totals > 0])) if totals.any() else 1.0
     target_sum = check_real("target_sum", target_sum, at_least=0.0)
+    if totals is not None and not inplace:
+        return {"X": Steps(target_sum, genes).map_rows(rows), "norm_factor": totals / target_sum}
     if is_recorded(target, rows):
         values = {"target_sum": target_sum, **({} if genes is None else {"genes": genes})}
         record_step(target, layer, "normalize_total", values)
@@ -108,7 +116,10 @@ def log1p(
     *,
     base: float | None = None,
     copy: bool = False,
+    chunked: bool | None = None,  # noqa: ARG001
+    chunk_size: int | None = None,  # noqa: ARG001
     layer: str | None = None,
+    obsm: str | None = None,
 ) -> Any:
     """Take the logarithm of 1 + X, as ``scanpy.pp.log1p``.
 
@@ -120,8 +131,12 @@ def log1p(
         Base of the logarithm; by default e.
     copy : bool, default=False
         Whether a copy of an AnnData in memory is changed and returned.
+    chunked, chunk_size : bool and int, optional
+        No effect, for compatibility with scanpy: rows are always processed in blocks.
     layer : str, optional
         Layer to transform instead of ``X``.
+    obsm : str, optional
+        Array of ``obsm`` to transform instead of ``X``, of an AnnData in memory.
 
     Returns
     -------
@@ -135,12 +150,12 @@ def log1p(
     """
     steps = Steps(log_base=0.0 if base is None else check_real("base", base, at_least=1.0))
     if not isinstance(data, str | PathLike) and not is_anndata(data):
-        return steps.map_rows(open_data(data, layer, None, copy=copy)[1])
-    target, rows, returned = _open_cells(data, layer, copy=copy)
+        return steps.map_rows(open_data(data, layer, obsm, copy=copy)[1])
+    target, rows, returned = _open_cells(data, layer, obsm, copy=copy)
     if is_recorded(target, rows):
         record_step(target, layer, "log1p", {"base": steps.log_base})
     else:
-        set_matrix(target, layer, steps.map_rows(read_steps(target, layer, before="log1p").map_rows(rows)))
+        set_matrix(target, layer, steps.map_rows(_map_earlier(target, layer, obsm, rows, "log1p")), obsm)
         target.uns["log1p"] = {"base": base}
     return returned
 
@@ -152,6 +167,7 @@ def scale(
     max_value: float | None = None,
     copy: bool = False,
     layer: str | None = None,
+    obsm: str | None = None,
     mask_obs: "ArrayLike | str | None" = None,
 ) -> Any:
     """Divide each gene by its standard deviation, after its mean is subtracted, as ``scanpy.pp.scale``.
@@ -169,6 +185,8 @@ def scale(
         Whether a copy of an AnnData in memory is changed and returned.
     layer : str, optional
         Layer to scale instead of ``X``.
+    obsm : str, optional
+        Array of ``obsm`` to scale instead of ``X``, of an AnnData in memory. Means and deviations are not written.
     mask_obs : array of bool or str, optional
         Cells to scale, of an AnnData in memory, or their column in ``obs``; by default all.
 
@@ -190,14 +208,13 @@ def scale(
     >>> adata.X.ravel(), adata.var["std"].item()
     (array([-0.5,  0. ,  0.5]), 2.0)
     """
-    if isinstance(data, np.ndarray) or is_sparse(data):
+    if (layer or obsm) is None and (isinstance(data, np.ndarray) or is_sparse(data)):
         adata: Any = import_optional("anndata").AnnData(data.copy())
         scale(adata, zero_center=zero_center, max_value=max_value, mask_obs=mask_obs)
         return adata.X
-    target, rows, returned = _open_cells(data, layer, copy=copy)
+    target, rows, returned = _open_cells(data, layer, obsm, copy=copy)
     limit = None if max_value is None else check_real("max_value", max_value, at_least=0.0)
-    rows = read_steps(target, layer, before="scale").map_rows(rows)
-    mask = None
+    rows, mask = _map_earlier(target, layer, obsm, rows, "scale"), None
     if mask_obs is not None:
         if is_recorded(target, rows):
             raise ValueError("mask_obs must be None for cells on disk: scale them in memory")
@@ -214,7 +231,9 @@ def scale(
             rows = rows.toarray() if is_sparse(rows) and zero_center else rows.copy()
             rows[mask] = scaled
             scaled = rows
-        set_matrix(target, layer, scaled)
+        set_matrix(target, layer, scaled, obsm)
+    if obsm is not None:
+        return returned
     suffix = "" if mask is None else f" of {mask_obs}" if isinstance(mask_obs, str) else " with mask"
     write_to_anndata(target, {f"var/mean{suffix}": scaling.mean, f"var/std{suffix}": scaling.std})
     return returned
@@ -244,12 +263,19 @@ class _MarkLarge:
         return map_entries(rows.astype(np.float64), lambda values, _: values > of_entries)
 
 
-def _open_cells(data: Any, layer: str | None, *, copy: bool) -> tuple[Any, Any, Any]:
+def _map_earlier(target: Any, layer: str | None, obsm: str | None, rows: Any, step: str) -> Any:
+    """Return rows after the steps that are recorded before a step; of arrays of ``obsm`` none is."""
+    return rows if obsm is not None else read_steps(target, layer, before=step).map_rows(rows)
+
+
+def _open_cells(data: Any, layer: str | None, obsm: str | None = None, *, copy: bool) -> tuple[Any, Any, Any]:
     """Return target, rows and the value to return, of an AnnData or a file of it."""
-    target, rows, returned = open_data(data, layer, None, copy=copy)
+    target, rows, returned = open_data(data, layer, obsm, copy=copy)
     if target is None or (returned is not None and not copy):
         raise TypeError(f"data is a {type(data).__name__}, but must be AnnData or its file: use store.to_anndata()")
+    if obsm is not None and (layer is not None or is_recorded(target, rows)):
+        raise ValueError(f"obsm={obsm!r} must be None with a layer, and for cells on disk: load them into memory")
     if not is_recorded(target, rows) and target.is_view:  # writing into a view would change its parent
         target._init_as_actual(target.copy())  # noqa: SLF001  as scanpy does
-        rows = get_anndata_matrix(target, layer)
+        rows = get_anndata_matrix(target, layer, obsm)
     return target, open_rows(rows), returned

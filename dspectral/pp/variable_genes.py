@@ -2,6 +2,7 @@
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,10 @@ from dspectral.parameters import check_integer, check_option
 from dspectral.pp.cells import (
     ColumnSums,
     Steps,
-    is_recorded,
     map_entries,
     open_data,
     open_rows,
+    read_record,
     read_steps,
     sum_columns,
 )
@@ -47,6 +48,7 @@ def highly_variable_genes(
     subset: bool = False,
     inplace: bool = True,
     batch_key: str | None = None,
+    check_values: bool = True,
 ) -> Any:
     """Mark the genes that vary most, as ``scanpy.pp.highly_variable_genes``.
 
@@ -67,11 +69,13 @@ def highly_variable_genes(
     flavor : {"seurat", "cell_ranger", "seurat_v3", "seurat_v3_paper"}, default="seurat"
         Method. ``"seurat_v3"`` takes two passes, and needs scikit-misc.
     subset : bool, default=False
-        Whether other genes are removed, of an AnnData in memory.
+        Whether other genes are removed, of an AnnData in memory without recorded steps.
     inplace : bool, default=True
         Whether the results become columns of ``var``.
     batch_key : str, optional
         Column of ``obs``: genes are ranked within each batch, and ranks are merged.
+    check_values : bool, default=True
+        Whether ``"seurat_v3"`` warns where the sums of the genes show that the entries are not counts.
 
     Returns
     -------
@@ -95,9 +99,11 @@ def highly_variable_genes(
     target, rows, returned = open_data(adata, layer, None, copy=False)
     if target is None or returned is not None:
         raise TypeError(f"adata is a {type(adata).__name__}, but must be AnnData or its file: use store.to_anndata()")
-    recorded = is_recorded(target, rows)
-    if subset and inplace and recorded:
-        raise ValueError("subset=True must be False for cells on disk: pca reads the genes of var['highly_variable']")
+    if subset and inplace and (isinstance(target, Location) or target.isbacked or read_record(target, layer)):
+        raise ValueError(
+            "subset=True must be False for cells on disk and with recorded steps, whose totals are of all genes: pca "
+            "reads the genes of var['highly_variable']"
+        )
     n_top = None if n_top_genes is None else min(check_integer("n_top_genes", n_top_genes, at_least=1), rows.shape[1])
     batches, n_batches = None, 1
     if batch_key is not None:
@@ -107,7 +113,10 @@ def highly_variable_genes(
     rows = open_rows(rows)
     if flavor.startswith("seurat_v3"):
         n_top = min(2000, rows.shape[1]) if n_top is None else n_top
-        result = _rank_variances(pd, rows, batches, n_batches, flavor, n_top, span)
+        sums = sum_columns(rows, n_batches, batches=batches)
+        if check_values and any((sums_of != np.round(sums_of)).any() or sums_of.min() < 0 for sums_of in sums[1:]):
+            warn(f"`{flavor=!r}` expects raw count data, but non-integers were found.", UserWarning, stacklevel=2)
+        result = _rank_variances(pd, rows, batches, sums, flavor, n_top, span)
         dropped = [] if batch_key is not None else ["highly_variable_nbatches"]
     else:
         steps = read_steps(target, layer, before="scale")
@@ -221,12 +230,11 @@ def _is_selected(genes: Any, n_top: int | None, limits: tuple[float, ...]) -> ND
 
 
 def _rank_variances(
-    pd: Any, rows: Any, batches: Int64s | None, n_batches: int, flavor: str, n_top: int, span: float
+    pd: Any, rows: Any, batches: Int64s | None, sums: ColumnSums, flavor: str, n_top: int, span: float
 ) -> Any:
     """Return the columns of var by the variances of counts that a regression on their means standardizes."""
     loess: Any = import_optional("skmisc.loess").loess
-    sums = sum_columns(rows, n_batches, batches=batches)
-    mean, variance = sums.mean_and_variance()
+    n_batches, (mean, variance) = len(sums.n_rows), sums.mean_and_variance()
     spread = np.ones_like(mean)
     for b in range(n_batches):
         varies = variance[b] > 0
