@@ -56,7 +56,7 @@ def plot_topic_shares(followed: FollowedTopics, n: int = 12) -> Any:
         events = ", ".join(f"{change.kind} {change.period}" for change in own[:2]) + (", ..." if len(own) > 2 else "")
         ax.set_title(followed.labels[topic] + (f": {events}" if events else ""), fontsize=8)
         ax.set_ylim(0, None)
-        ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
         ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         places = [int(place) for place in ax.get_xticks() if 0 <= place < len(time)]
         ax.set_xticks(places, [followed.periods[place] for place in places])
