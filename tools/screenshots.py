@@ -1,7 +1,7 @@
-"""Take the screenshots of the gallery: ``python -m tools.screenshots``, after ``make docs``.
+"""Take the screenshots of the gallery: ``python -m tools.screenshots``.
 
 The demo is run with two workers, and its output and report photographed after that; the dashboard is photographed while
-a worker of another fit is killed. What is not there (Chromium, the built documentation) is left out with a sentence.
+a worker of another fit is killed. What is not there (Chromium, a page) is left out with a sentence.
 The gallery then lists what there is.
 """
 
@@ -17,12 +17,11 @@ from tools.live_page import photograph_dashboard
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 CAPTIONS = {
+    "topics": "3,000 docstrings of the Python standard library; each color is a topic, named by its words",
+    "explore": "the page of `dspectral explore`: topics with their most typical documents",
+    "report": "the report of `dspectral demo`, `out/demo/report.html`",
     "demo": "`dspectral demo` in a terminal",
-    "report": "the report that the demo writes, `out/demo/report.html`",
-    "dashboard": "the page `/spectral` of Dask's dashboard, just after a worker was killed",
-    "explore": "the page of `dspectral explore`",
-    "front": "the front page of this documentation",
-    "notebook": "a notebook",
+    "dashboard": "a page of Dask's dashboard about fits, just after a worker was killed",
 }
 TERMINAL = """<meta charset="utf-8"><body style="margin:0;background:#16181c"><pre style="margin:0;padding:24px;
 color:#d7dae0;font:15px/1.45 ui-monospace,Menlo,Consolas,monospace;white-space:pre-wrap">{}</pre>"""
@@ -39,8 +38,6 @@ def main() -> None:
     pages = {
         "report": ROOT / "out" / "demo" / "report.html",
         "explore": ROOT / "out" / "explore" / "explore.html",
-        "front": ROOT / "out" / "docs" / "index.html",
-        "notebook": ROOT / "out" / "docs" / "notebooks" / "01_sentence_representations.html",
     }
     for name, page in pages.items():
         if page.exists():

@@ -388,10 +388,8 @@ def _add_topics(
         )
         return
     with stages.measure("Find topics", ROWS):
-        topics.fit(store, terms=words.words, vectors=vectors)
-    stages.finished[-1] = stages.finished[-1]._replace(n_passes=topics.n_passes_)
-    with stages.measure("Compare the topics with those of shuffled documents", "some documents"):
-        coherence, has_subject = steps.find_subjects(topics, sample)
+        n_passes, (topics, coherence, has_subject) = steps.fit_topics(topics, store, words.words, sample, vectors)
+    stages.finished[-1] = stages.finished[-1]._replace(n_passes=n_passes)
     if not has_subject.any():
         exploration.missing["topics"] = (
             "topics with a subject: words of topics are hardly more often together in these documents than by chance, "

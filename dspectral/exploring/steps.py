@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Collection
+from typing import Any
 
 import dask.array as da
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 
 from dspectral.engine import run_tasks
 from dspectral.exploring.documents import cut_excerpt, read_documents
@@ -111,6 +113,23 @@ def can_be_topic_words(words: list[str], *, are_pairs: bool) -> Bools:
     """Return which words have a letter, and among pairs of letters no hiragana; shape (n_words,)."""
     # Numbers are rarely words of a topic; pairs with hiragana are particles and endings in most cases.
     return np.array([any(map(str.isalpha, word)) and not (are_pairs and re.search(HIRAGANA, word)) for word in words])
+
+
+def fit_topics(
+    topics: Topics, store: CountStore, words: list[str], sample: CSRRows, vectors: Any
+) -> tuple[int, tuple[Topics, Doubles, Bools]]:
+    """Return the number of passes, fitted topics, their coherence and which have a subject. Shapes: `sample` (n, d).
+
+    Where hardly more topics have a subject than by chance, fewer are tried: little text has few.
+    """
+    fits = []
+    for n_topics in (topics.n_topics, topics.n_topics * 2 // 5):
+        model = clone(topics).set_params(n_topics=max(1, n_topics)).fit(store, terms=words, vectors=vectors)
+        fits.append((model, *find_subjects(model, sample)))
+        if np.mean(fits[0][2]) > MIN_SUBJECTS:
+            break
+    best = max(fits, key=lambda fit: fit[0].topic_shares_[fit[2]].sum())
+    return sum(model.n_passes_ for model, *_ in fits), best
 
 
 def find_subjects(topics: Topics, sample: CSRRows) -> tuple[Doubles, Bools]:

@@ -13,6 +13,7 @@ from dspectral.exploring.frequent_words import FrequentWords, describe_documents
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.store.from_text.lines import ReadOptions
 from dspectral.store.from_text.text_input import open_text
+from dspectral.store.matrix import write_counts
 from tests.exploring.texts import two_subjects
 
 LINES = ["Mr. Fox ran. The fox hid!", "", "fox, hen; hen", "...", "the hen sat"]
@@ -138,3 +139,23 @@ def test_topics_of_random_words_have_no_subject():
     for rows, expected in ((random, 0), (sparse.csr_array(planted), 6)):
         topics = Topics(6, min_df=1, max_df=1.0).fit(rows, terms=words)
         assert steps.find_subjects(topics, rows)[1].sum() == expected
+
+
+@pytest.mark.parametrize(("found", "n_topics"), [({10: 2, 4: 1}, 10), ({10: 0, 4: 2}, 4), ({10: 1, 4: 0}, 10)])
+def test_fewer_topics_are_fitted_where_hardly_any_has_a_subject(found, n_topics, tmp_path, monkeypatch):
+    rows = sparse.csr_array((np.random.default_rng(0).random((90, 60)) < 0.1).astype(float))
+    store = write_counts(rows, str(tmp_path / "rows.zarr"))
+    tried = []
+
+    def find_subjects(topics, _sample):
+        tried.append(topics.n_topics)
+        return np.zeros(topics.n_topics), np.arange(topics.n_topics) < found[topics.n_topics]
+
+    monkeypatch.setattr(steps, "find_subjects", find_subjects)
+    words = [f"w{i}" for i in range(60)]
+    n_passes, (topics, _coherence, has_subject) = steps.fit_topics(
+        Topics(10, min_df=1, max_df=1.0, random_state=0), store, words, rows, None
+    )
+    assert topics.n_topics == len(has_subject) == n_topics
+    assert tried == [10, 4][: 1 if found[10] > 1 else 2]
+    assert n_passes >= len(tried) * topics.n_passes_ - 1
