@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import normalize
@@ -19,7 +18,17 @@ from dspectral.engine.summary import MemoryEstimate
 from dspectral.inputs.rows import get_row_dtype, validate_rows
 from dspectral.inputs.texts import read_column
 from dspectral.linalg.block_sums import check_indicator
-from dspectral.types import CheckedRows, CSRRows, HoldsRows, Rows, RowsLike, check_container, is_missing, is_sparse
+from dspectral.types import (
+    AnyArray,
+    CheckedRows,
+    CSRRows,
+    HoldsRows,
+    Rows,
+    RowsLike,
+    check_container,
+    is_missing,
+    is_sparse,
+)
 
 Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
 """One label per document, or an indicator matrix with one column per class."""
@@ -31,7 +40,7 @@ class ClassRows(NamedTuple):
     """Indicator matrix (n, n_classes), sorted classes, and whether the input was one label per document."""
 
     indicator: Any
-    classes: NDArray[Any]
+    classes: AnyArray
     exclusive: bool
 
 
@@ -88,8 +97,8 @@ def is_nested(document: object) -> bool:
 
 
 def encode_label_lists(
-    y: Any, classes: NDArray[Any] | None = None, *, allow_column: bool = False
-) -> tuple[Any, NDArray[Any] | None]:
+    y: Any, classes: AnyArray | None = None, *, allow_column: bool = False
+) -> tuple[Any, AnyArray | None]:
     """Return lists of labels as an indicator (n, L), and the labels (L,); any other y unchanged, and None.
 
     For given `classes`, documents with other labels get a one in an additional last column. With
@@ -158,7 +167,7 @@ def check_label_memory(n_labels: int, n_each: int, n_copies: int) -> None:
     check_memory(PassMemory(MemoryEstimate(0, n_bytes), 0, 0, 1), None, "labels")
 
 
-def get_label_names(y: object, n_labels: int) -> NDArray[Any]:
+def get_label_names(y: object, n_labels: int) -> AnyArray:
     """Return the column names of an indicator DataFrame, else column numbers."""
     columns = getattr(y, "columns", None)
     return np.arange(n_labels) if columns is None else np.array(list(columns))
@@ -171,7 +180,7 @@ def normalize_class_rows(indicator: CheckedRows) -> CheckedRows:
     return map_rows(indicator, _normalize_block, n_columns=indicator.shape[1], sparse_output=True, name="classes")
 
 
-def _encode_labels(labels: NDArray[Any]) -> ClassRows:
+def _encode_labels(labels: AnyArray) -> ClassRows:
     """Return the indicator matrix of labels (n,), None for documents without a class."""
     # Comparing an array of strings with None is not elementwise.
     has_label = np.array([label is not None for label in labels.tolist()], dtype=bool)

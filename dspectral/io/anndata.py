@@ -6,7 +6,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dspectral.engine import as_dask_rows, collect_rows, is_lazy
 from dspectral.store.anndata_files import (
@@ -21,7 +21,7 @@ from dspectral.store.columns import VARIABLES, check_columns, columns_from_names
 from dspectral.store.location import Location
 from dspectral.store.rows import CountMatrix
 from dspectral.text.weighting import HasWeighting, Weighting
-from dspectral.types import RowsLike
+from dspectral.types import AnyArray, Bools, RowsLike
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -205,7 +205,7 @@ def get_var_column(target: "AnnData | Location", name: str) -> Any:
     return read_element(target, f"var/{name}") if isinstance(target, Location) else target.var.get(name)
 
 
-def select_variables(target: "AnnData | Location | None", mask_var: ArrayLike | str | None) -> NDArray[np.bool_] | None:
+def select_variables(target: "AnnData | Location | None", mask_var: ArrayLike | str | None) -> Bools | None:
     """Return the mask of the variables in the fit, or None for all."""
     if mask_var is None:
         return None
@@ -221,7 +221,7 @@ def select_variables(target: "AnnData | Location | None", mask_var: ArrayLike | 
     return values.astype(bool)
 
 
-def build_loadings(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
+def build_loadings(components: AnyArray, n_vars: int, mask: Bools | None) -> AnyArray:
     """Return the loadings, shape (n_vars, n_components): components as columns, zero outside the mask."""
     mask_array = np.ones(n_vars, dtype=bool) if mask is None else mask
     if len(mask_array) != n_vars or np.count_nonzero(mask_array) != components.shape[1]:

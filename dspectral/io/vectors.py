@@ -7,7 +7,6 @@ from os import PathLike
 from typing import IO, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral import engine
 from dspectral.engine.blocks import BLOCK_BYTES
@@ -17,7 +16,7 @@ from dspectral.store.from_text.parquet import import_arrow, open_parquet
 from dspectral.store.from_text.sources import find_files
 from dspectral.store.from_text.streams import open_raw
 from dspectral.store.rows import dask_array_from_blocks
-from dspectral.types import FloatArray
+from dspectral.types import AnyArray, FloatArray
 
 MAX_BLOCK_BYTES = 4 * BLOCK_BYTES
 """A row group of more bytes is split, although each part decodes the rows before it."""
@@ -176,7 +175,7 @@ def _read_npy_header(raw: IO[bytes], url: str) -> tuple[int, int, np.dtype[Any]]
     return shape[0], shape[1], dtype
 
 
-def _read_npy(part: VectorRange, options: dict[str, Any]) -> Iterator[NDArray[Any]]:
+def _read_npy(part: VectorRange, options: dict[str, Any]) -> Iterator[AnyArray]:
     """Yield the rows of a range of a .npy file."""
     with open_raw(part.url, options) as raw:
         _, width, dtype = _read_npy_header(raw, part.url)
@@ -187,7 +186,7 @@ def _read_npy(part: VectorRange, options: dict[str, Any]) -> Iterator[NDArray[An
 
 def _read_group(
     part: VectorRange, column: str, width: int, dtype: np.dtype[Any], options: dict[str, Any]
-) -> Iterator[NDArray[Any]]:
+) -> Iterator[AnyArray]:
     """Yield the rows of a range of a row group in batches; rows before it are decoded and dropped."""
     batch_size, row = max(1, BATCH_BYTES // (width * dtype.itemsize)), 0
     with open_parquet(part.url, options) as file:
@@ -201,7 +200,7 @@ def _read_group(
                 return
 
 
-def _as_matrix(lists: Any, width: int, row: int, position: str) -> NDArray[Any]:
+def _as_matrix(lists: Any, width: int, row: int, position: str) -> AnyArray:
     """Return lists of one length as rows. Shapes: returns (n_rows, width)."""
     lengths = lists.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
     values = lists.flatten()

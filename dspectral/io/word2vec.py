@@ -7,7 +7,6 @@ from typing import IO, Any, Literal, TypeAlias
 from warnings import warn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral.io.line_files import open_atomic
 from dspectral.parameters import check_option
@@ -16,9 +15,9 @@ from dspectral.store.from_text.lines import read_line_chunks
 from dspectral.store.from_text.sources import get_format
 from dspectral.store.from_text.streams import open_decompressed
 from dspectral.store.location import ERRORS
-from dspectral.types import FloatArray
+from dspectral.types import FloatArray, Floats
 
-Entry: TypeAlias = tuple[bytes, NDArray[np.float32] | list[float]]
+Entry: TypeAlias = tuple[bytes, Floats | list[float]]
 READ_BYTES = 1 << 20
 """Bytes per read of a binary file."""
 _INITIAL_WORDS = 1 << 12
@@ -32,7 +31,7 @@ def read_word2vec(
     binary: bool | None = None,
     errors: Literal["strict", "replace"] = "strict",
     storage_options: dict[str, Any] | None = None,
-) -> tuple[list[str], NDArray[np.float32]]:
+) -> tuple[list[str], Floats]:
     r"""Read word vectors in the formats of word2vec, or of GloVe, which has no header.
 
     Parameters
@@ -161,7 +160,7 @@ def write_word2vec(
 
 def _collect_vectors(
     entries: Iterator[Entry], path: str, n_known: int | None, n_dimensions: int, errors: str
-) -> tuple[list[str], NDArray[np.float32], int]:
+) -> tuple[list[str], Floats, int]:
     """Return distinct words, the first vector of each (n_words, n_dimensions), and the number of entries."""
     try:
         vectors = np.empty((_INITIAL_WORDS if n_known is None else n_known, n_dimensions), dtype=np.float32)

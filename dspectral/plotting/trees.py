@@ -1,14 +1,13 @@
 """Plot of the tree of a Brown clustering."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 from scipy.cluster.hierarchy import dendrogram
 
 from dspectral.plotting.style import BLUE, get_axes
-from dspectral.types import Int32s, IntArray
+from dspectral.types import AnyArray, Bools, Doubles, Int32s, IntArray
 
 if TYPE_CHECKING:
     from dspectral.methods.brown.clustering import SpectralBrownClustering
@@ -78,7 +77,7 @@ def plot_brown_tree(
     return ax
 
 
-def _cut_linkage(merges: Int32s, n_clusters: int) -> NDArray[np.float64]:
+def _cut_linkage(merges: Int32s, n_clusters: int) -> Doubles:
     """Return the last merges as SciPy's linkage, shape (n_clusters - 1, 4); heights are numbers of merges."""
     kept = merges[len(merges) + 1 - n_clusters :]
     # Nodes from this number on are those of the merges that are kept; the others are classes.
@@ -88,7 +87,7 @@ def _cut_linkage(merges: Int32s, n_clusters: int) -> NDArray[np.float64]:
     return np.column_stack([nodes, np.arange(1.0, n_clusters), np.full(n_clusters - 1, 2.0)])
 
 
-def _format_words(words: NDArray[Any], counts: IntArray, is_in_cluster: NDArray[np.bool_], n_words: int) -> str:
+def _format_words(words: AnyArray, counts: IntArray, is_in_cluster: Bools, n_words: int) -> str:
     """Return the label of a class: its most frequent words; `<?>` only if there is no other."""
     members = np.flatnonzero(is_in_cluster)
     by_count = members[np.argsort(-counts[members], kind="stable")]

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Annotation
-from numpy.typing import NDArray
 
 from dspectral.plotting.style import get_axes, get_colors
+from dspectral.types import Doubles
 
 _N_RINGS = 36
 """Number of rings of label positions around a point."""
@@ -16,7 +16,7 @@ _ANGLES = np.array([0, 180, 45, 135, -45, -135, 90, -90, 22, -22, 158, -158])
 """Directions of label positions in degrees, in the order in which they are tried."""
 
 
-def draw_labels(ax: Axes, points: NDArray[np.float64], texts: Sequence[str], *, size: float = 8.0) -> list[Annotation]:
+def draw_labels(ax: Axes, points: Doubles, texts: Sequence[str], *, size: float = 8.0) -> list[Annotation]:
     """Draw a label at the first free position around each point (n, 2), with a thin line to distant points."""
     figure = ax.get_figure(root=True)
     if figure is None or not len(points):
@@ -53,12 +53,12 @@ def draw_labels(ax: Axes, points: NDArray[np.float64], texts: Sequence[str], *, 
 
 
 def _find_free_position(
-    anchor: NDArray[np.float64],
-    half: NDArray[np.float64],
-    boxes: NDArray[np.float64],
+    anchor: Doubles,
+    half: Doubles,
+    boxes: Doubles,
     frame: tuple[float, float, float, float],
     scale: float,
-) -> NDArray[np.float64] | None:
+) -> Doubles | None:
     """Return the center of the first free box around an anchor, or None if the frame has none."""
     for ring in range(_N_RINGS):
         for angle in np.deg2rad(_ANGLES):
@@ -158,7 +158,7 @@ def _get_word_ids(embedding: Any, words: list[str]) -> list[int]:
     return [word_ids[word] for word in words]
 
 
-def _project_to_plane(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _project_to_plane(vectors: Doubles) -> Doubles:
     """Return the first two principal components, each with a positive largest entry."""
     centered = vectors - vectors.mean(axis=0)
     # Signs of singular vectors depend on the library; they are fixed below, so that plots are reproducible.

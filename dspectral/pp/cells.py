@@ -7,7 +7,6 @@ from os import PathLike
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral import engine
@@ -19,7 +18,17 @@ from dspectral.store.anndata_files import dense_matrix, read_element
 from dspectral.store.counts import open_store
 from dspectral.store.location import Location
 from dspectral.store.rows import CountMatrix
-from dspectral.types import Doubles, Int64s, Rows, check_container, get_anndata_matrix, is_anndata, is_sparse
+from dspectral.types import (
+    AnyArray,
+    Bools,
+    Doubles,
+    Int64s,
+    Rows,
+    check_container,
+    get_anndata_matrix,
+    is_anndata,
+    is_sparse,
+)
 
 ORDER = ("normalize_total", "log1p", "scale")
 """Steps in the order in which they apply; recording one removes itself and those after it."""
@@ -77,7 +86,7 @@ class Scaling(NamedTuple):
         """
         return map_entries(rows, self.scale_entries)
 
-    def scale_entries(self, values: NDArray[Any], columns: Any) -> NDArray[Any]:
+    def scale_entries(self, values: AnyArray, columns: Any) -> AnyArray:
         """Return the scaled values of entries, of which `columns` selects the column."""
         if not self.zero_center:
             return np.asarray(np.minimum(values / self.std[columns], self.max_value))
@@ -85,7 +94,7 @@ class Scaling(NamedTuple):
         scaled = (values - self.mean[columns]) / self.std[columns]
         return np.asarray(np.clip(scaled, -self.max_value, self.max_value) - zero[columns])
 
-    def to_dense(self, rows: Any) -> NDArray[Any]:
+    def to_dense(self, rows: Any) -> AnyArray:
         """Return scaled rows as scanpy has them, in which zeros are not zeros."""
         dense = np.asarray((rows.toarray() if is_sparse(rows) else rows) - self.mean)
         return np.clip(dense / self.std, -self.max_value, self.max_value).astype(rows.dtype)
@@ -98,7 +107,7 @@ class Steps(NamedTuple):
     """
 
     target_sum: float | None = None
-    total_genes: NDArray[np.bool_] | None = None
+    total_genes: Bools | None = None
     columns: Int64s | None = None
     log_base: float | None = None
     scaling: Scaling | None = None
@@ -154,7 +163,7 @@ class Steps(NamedTuple):
         )
 
 
-def map_entries(rows: Rows, function: Callable[[NDArray[Any], Any], NDArray[Any]]) -> Rows:
+def map_entries(rows: Rows, function: Callable[[AnyArray, Any], AnyArray]) -> Rows:
     """Return ``function(values, columns)`` of the stored entries, in the type of the rows."""
     if not is_sparse(rows):
         return np.asarray(function(np.asarray(rows), slice(None)), dtype=rows.dtype)
@@ -162,12 +171,12 @@ def map_entries(rows: Rows, function: Callable[[NDArray[Any], Any], NDArray[Any]
     return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
-def log_entries(values: NDArray[Any], _columns: object, *, base: float) -> NDArray[Any]:
+def log_entries(values: AnyArray, _columns: object, *, base: float) -> AnyArray:
     """Return the logarithm of 1 + values to a base; 0 is the natural logarithm."""
     return np.asarray(np.log1p(values) / (np.log(base) if base else 1.0))
 
 
-def sum_cells(rows: Rows, genes: NDArray[np.bool_] | None = None) -> Doubles:
+def sum_cells(rows: Rows, genes: Bools | None = None) -> Doubles:
     """Return the total of each row over some columns, shape (n, 1)."""
     selected: Any = rows if genes is None else rows[:, np.flatnonzero(genes)]
     return np.asarray(selected.sum(axis=1, dtype=np.float64)).reshape(-1, 1)

@@ -20,7 +20,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from dspectral.engine.around.retries import missing_on_worker_error, retry
 from dspectral.store.location import INVALID_CONTENT_ERRORS, METADATA, Location, StoreError
-from dspectral.types import JSON
+from dspectral.types import JSON, AnyArray
 
 CHUNK_ENTRIES = 16 << 20
 """Largest number of entries in a chunk; most arrays are one chunk."""
@@ -43,7 +43,7 @@ def get_array_codecs(dtype: np.dtype[Any]) -> list[Any]:
     return [BloscCodec(cname="lz4", clevel=5, shuffle=shuffle), Crc32cCodec()]
 
 
-def write_array(location: Location, path: str, values: NDArray[Any]) -> None:
+def write_array(location: Location, path: str, values: AnyArray) -> None:
     """Write an array in compressed chunks of whole rows, with a CRC-32C checksum per chunk."""
     rows = max(1, min(len(values), CHUNK_ENTRIES // max(1, values[:1].size)))
 
@@ -63,14 +63,14 @@ def write_array(location: Location, path: str, values: NDArray[Any]) -> None:
     retry(write, description=f"writing {path} of {location.url}")
 
 
-def read_array(location: Location, path: str) -> NDArray[Any]:
+def read_array(location: Location, path: str) -> AnyArray:
     """Read an array of :func:`write_array` and verify its checksums."""
     block, _, part = path.rpartition("/")
     name, remedy = f"store {location.url}, block {block}: {part}", "remove the store and build it again"
     return _read_array(location, path, name, remedy)
 
 
-def _read_array(location: Location, path: str, name: str, remedy: str) -> NDArray[Any]:
+def _read_array(location: Location, path: str, name: str, remedy: str) -> AnyArray:
     try:
         return retry(_decode_array, location, path, description=f"reading {name}")
     except FileNotFoundError as error:
@@ -81,7 +81,7 @@ def _read_array(location: Location, path: str, name: str, remedy: str) -> NDArra
         raise StoreError(f"{name} is damaged ({error}); {remedy}") from error
 
 
-def _decode_array(location: Location, path: str) -> NDArray[Any]:
+def _decode_array(location: Location, path: str) -> AnyArray:
     # Zarr's own reader takes up to three times as long.
     metadata, first = location.read_files(f"{path}/{METADATA}", f"{path}/c/0")
     if metadata is None:
@@ -113,13 +113,13 @@ def _read_chunks(
         yield from location.read_files(*(f"{path}/c/{i}" + "/0" * (n_dimensions - 1) for i in numbers))
 
 
-def encode_chunk(values: NDArray[Any]) -> bytes:
+def encode_chunk(values: AnyArray) -> bytes:
     """Return compressed values with a CRC-32C checksum, as Zarr writes a chunk."""
     packed: bytes = Blosc("lz4", 5, Blosc.SHUFFLE).encode(values)
     return packed + int(google_crc32c.extend(0, packed)).to_bytes(4, "little")
 
 
-def decode_chunk(chunk: NDArray[np.uint8], values: NDArray[Any]) -> None:
+def decode_chunk(chunk: NDArray[np.uint8], values: AnyArray) -> None:
     """Verify the checksum of a chunk and decompress it into ``values``."""
     packed, checksum = chunk[:-4], int.from_bytes(chunk[-4:].tobytes(), "little")
     if (computed := google_crc32c.extend(0, packed)) != checksum:
@@ -130,7 +130,7 @@ def decode_chunk(chunk: NDArray[np.uint8], values: NDArray[Any]) -> None:
     Blosc().decode(packed, out=values)
 
 
-def compute_digest(*arrays: NDArray[Any]) -> int:
+def compute_digest(*arrays: AnyArray) -> int:
     """Return the CRC-32C of arrays, their types and shapes; it detects damage, not forgery."""
     crc = 0
     for array in arrays:
@@ -164,7 +164,7 @@ class StoredGroup(NamedTuple):
     location: Location
     attributes: dict[str, Any]
 
-    def array(self, index: int) -> NDArray[Any]:
+    def array(self, index: int) -> AnyArray:
         """Read an array by its index and verify its checksums and digest."""
         path = f"{self.attributes['folder']}/{index}"
         name, remedy = f"{self.location.url}: array {path}", "save it again"
@@ -185,7 +185,7 @@ def read_stored_group(location: Location) -> StoredGroup | None:
     return StoredGroup(location, attributes)
 
 
-def write_stored_group(location: Location, attributes: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> None:
+def write_stored_group(location: Location, attributes: dict[str, Any], arrays: Sequence[AnyArray]) -> None:
     """Write arrays, then the attributes that refer to them; then remove other arrays of models."""
     if read_stored_group(location) is None:
         location.write_attributes("", add_content_hash({UNFINISHED: True}))

@@ -14,7 +14,7 @@ from dspectral._compiled import compiled
 from dspectral.linalg.radix_sort import N_VALUES, sort_keys
 from dspectral.text.term_bytes import finish_hash, load_uint32, update_hash
 from dspectral.text.tokens import PADDING, Tokens
-from dspectral.types import Int
+from dspectral.types import Floats, Int, Int32s, Int64s
 
 GROUP_NGRAMS = 4096  # maximum n-grams and documents of a group; its keys fit the L1 cache
 N_SHARED_WORDS = PADDING // 4 - 1  # 4-byte words hashed once per token and shared by its n-grams
@@ -32,11 +32,11 @@ class RowBuffers(NamedTuple):
     tails: NDArray[np.uint32]
     keys: NDArray[np.uint32]
     spare: NDArray[np.uint32]
-    digit_counts: NDArray[np.int64]
-    ngrams: NDArray[np.int64]
-    data: NDArray[np.float32]
-    indices: NDArray[np.int32]
-    indptr: NDArray[np.int64]
+    digit_counts: Int64s
+    ngrams: Int64s
+    data: Floats
+    indices: Int32s
+    indptr: Int64s
 
 
 def to_csr(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
@@ -50,7 +50,7 @@ def to_csr(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
     return rows
 
 
-def allocate_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowBuffers:
+def allocate_buffers(bounds: Int64s, ngram_range: tuple[int, int]) -> RowBuffers:
     """Allocate buffers for the n-grams of documents; ``bounds`` is that of `Tokens`."""
     low, high = ngram_range
     n_words, ngrams = np.diff(bounds), np.zeros(len(bounds), dtype=np.int64)

@@ -14,15 +14,15 @@ from dspectral._compiled import compiled
 from dspectral.linalg.radix_sort import sort_pairs
 from dspectral.text.term_bytes import hash_slice, is_equal
 from dspectral.text.tokens import Tokens
-from dspectral.types import Int
+from dspectral.types import Int, Int64s
 
 
 class DistinctNgrams(NamedTuple):
     """Distinct n-grams of one length, sorted by their bytes."""
 
-    first: NDArray[np.int64]
-    document_frequency: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    first: Int64s
+    document_frequency: Int64s
+    counts: Int64s
 
 
 def count_distinct_ngrams(tokens: Tokens, max_length: int) -> list[DistinctNgrams]:
@@ -51,8 +51,8 @@ def count_distinct_ngrams(tokens: Tokens, max_length: int) -> list[DistinctNgram
 
 @compiled
 def _make_keys(
-    bounds: NDArray[np.int64], ngram_ids: NDArray[np.int64], word_ids: NDArray[np.int64], n_words: Int, length: Int
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    bounds: Int64s, ngram_ids: Int64s, word_ids: Int64s, n_words: Int, length: Int
+) -> tuple[NDArray[np.uint64], Int64s]:
     """Return the sort key of each n-gram of this length, and the position of its first word."""
     keys = np.empty(word_ids.size, dtype=np.uint64)
     positions = np.empty(word_ids.size, dtype=np.int64)
@@ -70,10 +70,10 @@ def _make_keys(
 @compiled
 def _count_runs(
     keys: NDArray[np.uint64],
-    positions: NDArray[np.int64],
-    documents: NDArray[np.int64],
-    ngram_ids: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    positions: Int64s,
+    documents: Int64s,
+    ngram_ids: Int64s,
+) -> tuple[Int64s, Int64s, Int64s]:
     """Count runs of equal keys and their documents, and write the id of each n-gram to its positions."""
     n = 0
     for i in range(keys.size):
@@ -95,7 +95,7 @@ def _count_runs(
     return first, document_frequency, counts
 
 
-def _assign_word_ids(tokens: Tokens) -> tuple[NDArray[np.int64], int]:
+def _assign_word_ids(tokens: Tokens) -> tuple[Int64s, int]:
     """Return the id of each word in byte order, and the number of distinct words."""
     # Not compiled as one loop: LLVM would optimize each loop within it a second time.
     word_ids, first = assign_ids_by_first_use(tokens)
@@ -107,7 +107,7 @@ def _assign_word_ids(tokens: Tokens) -> tuple[NDArray[np.int64], int]:
 
 
 @compiled
-def assign_ids_by_first_use(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def assign_ids_by_first_use(tokens: Tokens) -> tuple[Int64s, Int64s]:
     """Return the id of each word by first appearance, and the first position of each id."""
     text, starts = tokens.text, tokens.starts
     word_ids = np.empty(starts.size - 1, dtype=np.int64)
@@ -137,7 +137,7 @@ def assign_ids_by_first_use(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[
 
 
 @compiled
-def _enlarge_table(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) -> NDArray[np.int64]:
+def _enlarge_table(slots: Int64s, codes: NDArray[np.uint32], n: Int) -> Int64s:
     # All entries are distinct, so no bytes are compared. Growth by a factor of four keeps the total cost linear.
     slots = np.full(4 * slots.size, -1, dtype=np.int64)
     for word_id in range(n):
@@ -148,7 +148,7 @@ def _enlarge_table(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) 
     return slots
 
 
-def argsort_words(text: NDArray[np.uint8], starts: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int64]:
+def argsort_words(text: NDArray[np.uint8], starts: Int64s, first: Int64s) -> Int64s:
     """Return the permutation that sorts distinct words by their bytes."""
     # The first eight bytes distinguish most words. Read as big-endian integers, padded with zeros, they are radix
     # sorted in linear time; only ties are compared by all of their bytes.
@@ -163,7 +163,7 @@ def argsort_words(text: NDArray[np.uint8], starts: NDArray[np.int64], first: NDA
 
 
 @compiled
-def _pack_prefixes(text: NDArray[np.uint8], starts: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _pack_prefixes(text: NDArray[np.uint8], starts: Int64s, first: Int64s) -> NDArray[np.uint64]:
     """Return the first eight bytes of words, given their indices in ``starts``."""
     keys = np.zeros(first.size, dtype=np.uint64)
     for i in range(first.size):

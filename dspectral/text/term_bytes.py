@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.types import Documents, Int
+from dspectral.types import Documents, Int, Int64s
 
 # Constants of MurmurHash3: two multipliers of words, one summand of the state, two final multipliers.
 C1, C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
@@ -74,14 +74,14 @@ def read_only_terms(terms: Documents) -> Documents:
     return Documents(read_only(terms.data), read_only(terms.offsets))
 
 
-def gather_slices(data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Documents:
+def gather_slices(data: NDArray[np.uint8], begins: Int64s, ends: Int64s) -> Documents:
     """Concatenate the slices ``data[begins[i]:ends[i]]``."""
     offsets = np.zeros(len(begins) + 1, dtype=np.int64)
     np.cumsum(ends - begins, out=offsets[1:])
     return Documents(_gather(read_only(data), read_only(begins), offsets), offsets)
 
 
-def take_terms(terms: Documents, indices: NDArray[np.int64]) -> Documents:
+def take_terms(terms: Documents, indices: Int64s) -> Documents:
     """Return the terms at indices ``indices``, in that order."""
     return gather_slices(terms.data, terms.offsets.take(indices), terms.offsets.take(indices + 1))
 
@@ -126,7 +126,7 @@ def copy_bytes(source: NDArray[np.uint8], begin: Int, end: Int, data: NDArray[np
 
 
 @compiled
-def _gather(data: NDArray[np.uint8], begins: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
+def _gather(data: NDArray[np.uint8], begins: Int64s, offsets: Int64s) -> NDArray[np.uint8]:
     copied = np.empty(offsets[-1], dtype=np.uint8)
     for i in range(begins.size):
         copy_bytes(data, begins[i], begins[i] + offsets[i + 1] - offsets[i], copied, offsets[i])

@@ -12,7 +12,7 @@ from dspectral.text.term_bytes import compare_slices, copy_bytes, gather_slices,
 from dspectral.text.token_rules import MAX_MEAN_LETTERS, count_unspaced
 from dspectral.text.tokenizers import TokenizerLike, tokenize_documents
 from dspectral.text.tokens import check_ngram_range
-from dspectral.types import Documents, Int
+from dspectral.types import Bools, Documents, Int, Int64s
 
 MAX_PARTITIONS = 2**16
 
@@ -21,8 +21,8 @@ class TermTable(NamedTuple):
     """Exact counts and document frequencies of n-grams, in byte order."""
 
     terms: Documents
-    document_frequency: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    document_frequency: Int64s
+    counts: Int64s
 
     @classmethod
     def from_block(
@@ -54,7 +54,7 @@ class TermTable(NamedTuple):
             tables = [_merge_pair(a, b) for a, b in pairs] + tables[len(tables) & ~1 :]
         return tables[0]
 
-    def filter(self, mask: NDArray[np.bool_]) -> "TermTable":
+    def filter(self, mask: Bools) -> "TermTable":
         """Return the terms where ``mask``, shape (n,), is true."""
         return _take_rows(self, np.flatnonzero(mask))
 
@@ -96,7 +96,7 @@ def is_unsegmented(letter_counts: Iterable[tuple[int, int]]) -> bool:
     return n_letters > MAX_MEAN_LETTERS * n_words
 
 
-def _take_rows(table: TermTable, row_numbers: NDArray[np.int64]) -> TermTable:
+def _take_rows(table: TermTable, row_numbers: Int64s) -> TermTable:
     frequency, counts = table.document_frequency.take(row_numbers), table.counts.take(row_numbers)
     return TermTable(take_terms(table.terms, row_numbers), frequency, counts)
 
@@ -111,9 +111,7 @@ def _as_read_only(table: TermTable) -> TermTable:
 
 
 @compiled
-def _merge_tables(
-    a: TermTable, b: TermTable
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _merge_tables(a: TermTable, b: TermTable) -> tuple[NDArray[np.uint8], Int64s, Int64s, Int64s]:
     """Merge two sorted tables of distinct terms, and add their counts.
 
     Invariant: the first ``n`` terms written are the distinct terms of ``a[:i]`` and ``b[:j]`` in byte order; a common

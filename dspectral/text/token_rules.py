@@ -29,7 +29,7 @@ from dspectral.text.tokens import (
     prepare_in_python,
     utf8_error_message,
 )
-from dspectral.types import Documents, Int
+from dspectral.types import Bools, Documents, Int, Int64s
 
 TokenRule: TypeAlias = Literal["blanks", "words", "language", "characters"]
 CODE = "\u241a"
@@ -128,7 +128,7 @@ def count_unspaced(token: str) -> int:
     return sum(int(kinds[ord(character)] == SOLID) for character in token)
 
 
-def has_unspaced_script(documents: Documents) -> NDArray[np.bool_]:
+def has_unspaced_script(documents: Documents) -> Bools:
     """Return which documents have at least a tenth of their characters in scripts without spaces, shape (n,)."""
     # Letters of these scripts start with these bytes; 0xE2 is punctuation such as typographic quotes.
     is_candidate = (documents.data >= 0xE0) & (documents.data != 0xE2)
@@ -270,7 +270,7 @@ def _split_document(
     letters: NDArray[np.uint32],
     kinds: NDArray[np.uint8],
     text: NDArray[np.uint8],
-    starts: NDArray[np.int64],
+    starts: Int64s,
     n: Int,
 ) -> tuple[Int, bool, Int]:
     """Write the tokens of ``data[i:end]``; return the total count, `needs_python`, and the invalid byte or -1."""
@@ -313,9 +313,7 @@ def _split_document(
 
 
 @compiled
-def _end_token(
-    text: NDArray[np.uint8], starts: NDArray[np.int64], write_at: Int, n: Int, state: Int
-) -> tuple[Int, Int]:
+def _end_token(text: NDArray[np.uint8], starts: Int64s, write_at: Int, n: Int, state: Int) -> tuple[Int, Int]:
     """End the current token, if any; return the start and index of the next one."""
     if state == BLANK:
         return write_at, n

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.types import Documents, Int, format_value
+from dspectral.types import Bools, Documents, Int, Int64s, format_value
 
 N_CODE_POINTS = 0x110000
 NEEDS_PYTHON = np.uint32(0xFFFFFFFF)
@@ -45,7 +45,7 @@ def get_case_table(lowercase: bool, normalize: bool) -> NDArray[np.uint32]:
     return read_only(table)
 
 
-def match_code_points(pattern: str) -> NDArray[np.bool_]:
+def match_code_points(pattern: str) -> Bools:
     r"""Return a mask of the code points that match a pattern, shape (N_CODE_POINTS,)."""
     matches = "".join(re.findall(f"(?:{pattern})+", _decode_code_points(np.arange(N_CODE_POINTS, dtype=np.uint32))))
     table = np.zeros(N_CODE_POINTS, dtype=np.bool_)
@@ -69,11 +69,11 @@ class Tokens(NamedTuple):
     """
 
     text: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-    bounds: NDArray[np.int64]
+    starts: Int64s
+    bounds: Int64s
 
     @classmethod
-    def from_arrays(cls, text: NDArray[np.uint8], starts: NDArray[np.int64], bounds: NDArray[np.int64]) -> "Tokens":
+    def from_arrays(cls, text: NDArray[np.uint8], starts: Int64s, bounds: Int64s) -> "Tokens":
         """Return tokens with read-only arrays, so that kernels are compiled for one type only."""
         return cls(read_only(text), read_only(starts), read_only(bounds))
 
@@ -159,9 +159,7 @@ def check_offsets(documents: Documents) -> Documents:
     return Documents(data, offsets)
 
 
-def prepare_in_python(
-    documents: Documents, needs_python: NDArray[np.bool_], *, lowercase: bool, normalize: bool
-) -> Documents:
+def prepare_in_python(documents: Documents, needs_python: Bools, *, lowercase: bool, normalize: bool) -> Documents:
     """Return the documents, with the marked ones lowercased and normalized by Python."""
     texts = [documents.text(i) for i in range(documents.n_documents)]
     for i in np.flatnonzero(needs_python):
@@ -189,9 +187,9 @@ def _tokenize(
     documents: Documents,
     table: NDArray[np.uint32],
     text: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    bounds: NDArray[np.int64],
-    needs_python: NDArray[np.bool_],
+    starts: Int64s,
+    bounds: Int64s,
+    needs_python: Bools,
 ) -> tuple[int, int]:
     """Write the words and a mask of documents that need Python; return the document and byte of invalid UTF-8 or -1."""
     data, offsets = documents
@@ -212,7 +210,7 @@ def _tokenize_one(
     end: Int,
     table: NDArray[np.uint32],
     text: NDArray[np.uint8],
-    starts: NDArray[np.int64],
+    starts: Int64s,
     n_words: Int,
 ) -> tuple[Int, bool, Int]:
     """Write the words of ``data[i:end]``; return the total count, `needs_python`, and the invalid byte or -1."""

@@ -4,13 +4,12 @@ from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.linalg.block_sums import compute_energy
 from dspectral.linalg.sparse_products import weight_and_normalize
 from dspectral.registry import register_class
-from dspectral.types import CSRRows, FloatArray, IntArray, Rows, is_sparse
+from dspectral.types import CSRRows, Doubles, FloatArray, Int64s, IntArray, Rows, is_sparse
 
 
 @register_class({"document_frequency": "d"})
@@ -18,7 +17,7 @@ class DocumentFrequencies(NamedTuple):
     """Number of rows, and number of nonzero rows of each column, shape (d,)."""
 
     n_rows: int
-    document_frequency: NDArray[np.int64]
+    document_frequency: Int64s
 
     @classmethod
     def from_block(cls, rows: Rows) -> Self:
@@ -69,11 +68,11 @@ class Weighting(NamedTuple):
 
     tf: TermFrequency = "count"
     column_weights: FloatArray | None = None
-    columns: NDArray[np.int64] | None = None
+    columns: Int64s | None = None
     norm: Norm | None = None
 
     @classmethod
-    def tfidf(cls, document_frequency: NDArray[np.int64], n_rows: int, *, norm: Norm | None = "l2") -> Self:
+    def tfidf(cls, document_frequency: Int64s, n_rows: int, *, norm: Norm | None = "l2") -> Self:
         """Return the weighting of scikit-learn's ``TfidfVectorizer``; empty columns get weight 0.
 
         Parameters
@@ -142,8 +141,8 @@ class HasWeighting(Protocol):
 
 
 def inverse_document_frequency(
-    document_frequency: NDArray[np.int64], n_rows: int, *, smooth: bool = True, unseen: Unseen = "keep"
-) -> NDArray[np.float64]:
+    document_frequency: Int64s, n_rows: int, *, smooth: bool = True, unseen: Unseen = "keep"
+) -> Doubles:
     """Return the smooth inverse document frequency of scikit-learn, ``log((1 + n) / (1 + df)) + 1``.
 
     Parameters

@@ -15,7 +15,7 @@ from dspectral.text.terms import TermTable
 from dspectral.text.token_rules import TokenRule, tokenize_by_rule
 from dspectral.text.tokenizers import Tokenizer
 from dspectral.text.tokens import Tokens
-from dspectral.types import Documents, Int, Sentences
+from dspectral.types import Documents, Int, Int32s, Int64s, Sentences
 
 
 def tokenize_sentences(
@@ -56,7 +56,7 @@ def look_up_words(tokens: Tokens, index: TermIndex) -> Sentences:
     return Sentences(_look_up_ids(read_only_terms(words), hash_terms(words), index), tokens.bounds)
 
 
-def _count_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _count_words(tokens: Tokens) -> tuple[Int64s, Int64s, Int64s]:
     """Return the first position, count and sentence frequency of each distinct token."""
     word_ids, first = assign_ids_by_first_use(tokens)
     counts, frequency = _count_tokens(tokens.bounds, word_ids, first.size)
@@ -65,9 +65,7 @@ def _count_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64], 
 
 
 @compiled
-def _count_tokens(
-    bounds: NDArray[np.int64], word_ids: NDArray[np.int64], n_words: Int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _count_tokens(bounds: Int64s, word_ids: Int64s, n_words: Int) -> tuple[Int64s, Int64s]:
     counts, frequency = np.zeros(n_words, dtype=np.int64), np.zeros(n_words, dtype=np.int64)
     # last[word_id] is the last sentence counted for a word.
     last = np.full(n_words, -1, dtype=np.int64)
@@ -81,7 +79,7 @@ def _count_tokens(
 
 
 @compiled
-def _look_up_ids(words: Documents, codes: NDArray[np.uint32], index: TermIndex) -> NDArray[np.int32]:
+def _look_up_ids(words: Documents, codes: NDArray[np.uint32], index: TermIndex) -> Int32s:
     text, offsets = words
     (data, terms), slots = index
     ids = np.empty(codes.size, dtype=np.int32)

@@ -3,13 +3,12 @@
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import softmax
 
 from dspectral.engine.summary import BlockSize, MemoryEstimate
 from dspectral.linalg import sparse_products
-from dspectral.types import CSRRows, FloatArray
+from dspectral.types import CSRRows, Doubles, FloatArray, Int64s
 
 MIN_GAIN = 1e-6
 """The iteration stops when a step raises the criterion by a smaller share."""
@@ -18,7 +17,7 @@ N_EM_STEPS, TOPIC_WEIGHT = 20, 0.4
 """Steps of EM for the mixture, and weight of a topic's own words against those of all text."""
 
 
-def find_varimax_rotation(scores: FloatArray) -> NDArray[np.float64]:
+def find_varimax_rotation(scores: FloatArray) -> Doubles:
     """Return the varimax rotation of scores, with signs that make the skewness of columns positive.
 
     Kaiser 1958; Rohe and Zeng 2023 prove that it estimates topic models. Shapes: `scores` (n, k); returns (k, k).
@@ -44,10 +43,10 @@ class TopicAxes(NamedTuple):
     """Singular vectors (k, d) and values (k,) of the weighted rows, and the rotation (k, k) to topics."""
 
     components: FloatArray
-    singular_values: NDArray[np.float64]
-    rotation: NDArray[np.float64]
+    singular_values: Doubles
+    rotation: Doubles
 
-    def cosines(self, coordinates: FloatArray) -> NDArray[np.float64]:
+    def cosines(self, coordinates: FloatArray) -> Doubles:
         """Return the cosines (n, k) of projected rows with topics; zeros for rows without a projection."""
         points = np.asarray(coordinates, dtype=np.float64)
         lengths = np.linalg.norm(points, axis=1, keepdims=True)
@@ -61,14 +60,14 @@ class TopicAxes(NamedTuple):
 class CoordinateSample(NamedTuple):
     """Coordinates of every i-th row (n_sampled, k), and every j-th row, sparse."""
 
-    coordinates: NDArray[np.float64]
+    coordinates: Doubles
     rows: CSRRows
 
     @classmethod
     def from_block(
         cls,
         rows: CSRRows,
-        numbers: NDArray[np.int64],
+        numbers: Int64s,
         points: FloatArray | None = None,
         *,
         axes: TopicAxes,
@@ -92,23 +91,23 @@ class TopicMixture(NamedTuple):
     Shapes: `words` (k, d): sums of the weighted rows of each topic; `sizes` (k,): numbers of documents.
     """
 
-    words: NDArray[np.float64]
-    sizes: NDArray[np.float64]
+    words: Doubles
+    sizes: Doubles
 
     @classmethod
-    def from_posteriors(cls, rows: CSRRows, posteriors: NDArray[np.float64]) -> Self:
+    def from_posteriors(cls, rows: CSRRows, posteriors: Doubles) -> Self:
         """Return the M step. Shapes: `rows` (n, d), `posteriors` (n, k)."""
         return cls(np.asarray(abs(rows).T @ posteriors).T, posteriors.sum(axis=0))
 
     @classmethod
-    def fit(cls, rows: CSRRows, posteriors: NDArray[np.float64]) -> Self:
+    def fit(cls, rows: CSRRows, posteriors: Doubles) -> Self:
         """Return the mixture after EM from posteriors (n, k)."""
         mixture = cls.from_posteriors(rows, posteriors)
         for _ in range(N_EM_STEPS):
             mixture = cls.from_posteriors(rows, mixture.posteriors(rows))
         return mixture
 
-    def posteriors(self, rows: CSRRows) -> NDArray[np.float64]:
+    def posteriors(self, rows: CSRRows) -> Doubles:
         """Return the probabilities (n, k) of topics given the distinct words of rows; zeros for empty rows."""
         tiny, mean = np.finfo(np.float64).tiny, self.words.sum(axis=0)
         mean = (1 - TOPIC_WEIGHT) * mean / max(mean.sum(), tiny) + tiny
@@ -120,7 +119,7 @@ class TopicMixture(NamedTuple):
         scores = sparse_products.times(present, np.ascontiguousarray(log_words.T)) + np.log(self.sizes + tiny)
         return np.asarray(softmax(scores, axis=1) * (np.diff(rows.indptr) > 0)[:, None])
 
-    def predict(self, rows: CSRRows) -> NDArray[np.int64]:
+    def predict(self, rows: CSRRows) -> Int64s:
         """Return the most probable topic of rows (n, d), -1 for empty ones; shape (n, 1)."""
         posteriors = self.posteriors(rows)
         return np.where(posteriors.any(axis=1), posteriors.argmax(axis=1), -1)[:, None]
@@ -133,18 +132,18 @@ class TopicSums(NamedTuple):
     `group_words` (k, d), `group_sizes` (k,): those of the mixture.
     """
 
-    words: NDArray[np.float64]
-    share: NDArray[np.float64]
-    cosines: NDArray[np.float64]
-    nearest: NDArray[np.int64]
-    group_words: NDArray[np.float64]
-    group_sizes: NDArray[np.float64]
+    words: Doubles
+    share: Doubles
+    cosines: Doubles
+    nearest: Int64s
+    group_words: Doubles
+    group_sizes: Doubles
 
     @classmethod
     def from_block(
         cls,
         rows: CSRRows,
-        numbers: NDArray[np.int64],
+        numbers: Int64s,
         points: FloatArray | None = None,
         *,
         axes: TopicAxes,
@@ -192,7 +191,7 @@ class TopicSums(NamedTuple):
         return merged.keep_nearest(self.nearest.shape[1])
 
 
-def compute_shares(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+def compute_shares(cosines: Doubles) -> Doubles:
     """Return the shares (n, k) of topics in documents: normalized squares of positive cosines."""
     squares = np.maximum(cosines, 0.0) ** 2
     totals = squares.sum(axis=1, keepdims=True)
