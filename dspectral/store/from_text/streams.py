@@ -177,7 +177,7 @@ def import_extra(name: str, feature: str) -> Any:
 
 def _get_zstd_error() -> type[Exception]:
     try:
-        return import_module("zstandard").ZstdError  # type: ignore[no-any-return]
+        return import_module("zstandard").ZstdError
     except ImportError:
         return zlib.error
 
