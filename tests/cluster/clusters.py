@@ -159,7 +159,7 @@ class Fitting:
 
     def bits(self):
         """Wait for the end of a fit that succeeds, and return the bits of its model."""
-        end = self.ended(4 * PATIENCE)
+        end = self.ended()
         assert end["kind"] == "Fitted", end
         return end["bits"]
 

@@ -17,7 +17,7 @@ from distributed.cli import dask_worker
 from tests.schedulers import forks
 
 ROOT = Path(__file__).parent.parent.parent
-PATIENCE = 60.0
+PATIENCE = 300.0
 """Seconds after which a process that says nothing is taken for hung."""
 PR_SET_PDEATHSIG, CLONE_NEWNET = 1, 0x40000000
 ALWAYS = {

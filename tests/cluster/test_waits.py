@@ -79,7 +79,7 @@ def real(test):
 @contextmanager
 def a_cluster():
     """A cluster of one worker, to which this process is connected."""
-    with Cluster(1) as cluster, Client(cluster.address, timeout=30):
+    with Cluster(1) as cluster, Client(cluster.address, timeout=300):
         yield cluster
         for one in (cluster.scheduler, *cluster.workers):
             one.signal(signal.SIGCONT)

@@ -50,7 +50,7 @@ def get_fits(client):
 
 
 def fetched(link):
-    with urlopen(link, timeout=10) as answer:  # noqa: S310  a server of this test
+    with urlopen(link, timeout=300) as answer:  # noqa: S310  a server of this test
         return answer.status, answer.read().decode()
 
 
@@ -108,7 +108,7 @@ GATE = threading.Event()
 
 
 def slow(block):
-    GATE.wait(60)
+    GATE.wait(300)
     return block
 
 

@@ -45,7 +45,7 @@ def worker_settings(dask_worker):
             os.environ["OMP_NUM_THREADS"], os.environ["OPENBLAS_NUM_THREADS"], dask_worker.death_timeout]
 
 with Client() as client:
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=300)
     found = {"scheduler": client.run_on_scheduler(scheduler_settings),
              "workers": list(client.run(worker_settings).values())}
     fitted = SketchedPCA(3, solver="frequent_directions").fit(low_rank_counts(300, 60, 3, block_rows=20, seed=1))
@@ -100,7 +100,7 @@ def test_slurm_job_runs_a_fit_with_these_settings_and_the_same_bits(tmp_path):
         "DASK_CONFIG": str(FILES / "dspectral.yaml"),
     }
     command = ["bash", str(FILES / "slurm.sh"), "python", str(tmp_path / "fit.py"), str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
 
     actual, message = (

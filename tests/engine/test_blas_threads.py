@@ -54,7 +54,7 @@ def test_blas_has_one_thread_inside_tasks_and_gets_its_own_back():
 
 @pytest.mark.usefixtures("two_blas_threads")
 def test_blas_has_one_thread_until_the_last_task_exits_in_any_thread():
-    step = Barrier(2, timeout=30)
+    step = Barrier(2, timeout=300)
 
     def first():
         with blas_in_one_thread():
