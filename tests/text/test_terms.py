@@ -16,13 +16,6 @@ def terms_of(table):
     return [table.term(i) for i in range(len(table.counts))]
 
 
-def assert_same_table(a, b):
-    assert terms_of(a) == terms_of(b)
-    for left, right in zip((*a.terms, *a[1:]), (*b.terms, *b[1:]), strict=True):
-        assert left.dtype == right.dtype
-        np.testing.assert_array_equal(left, right)
-
-
 def by_scikit_learn(documents, ngram_range, lowercase):
     """Sorted terms, their document frequency and counts."""
     analyze = CountVectorizer(ngram_range=ngram_range, lowercase=lowercase).build_analyzer()
