@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from dspectral import pp, write_counts
+from dspectral import engine, pp, write_counts
 from dspectral.store import StoreError
 from tests.strategies import zipf_counts
 
@@ -444,3 +444,36 @@ def test_genes_of_a_batch_of_one_cell_are_not_selected():
     pp.highly_variable_genes(alone, n_top_genes=5, batch_key="batch")
     assert 5 <= adata.var["highly_variable_nbatches"].sum() < 40
     assert adata.var["highly_variable_nbatches"].tolist() == alone.var["highly_variable_nbatches"].tolist()
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense", "dask", "h5ad"])
+def test_normalize_total_returns_rows_without_changing_cells(kind, tmp_path):
+    cells, results = cells_of(kind, tmp_path)
+    normalized = pp.normalize_total(cells, target_sum=50, inplace=False)
+    X, totals = engine.collect_rows(normalized["X"]), COUNTS.sum(axis=1)
+    expected = COUNTS * 50 / np.where(totals == 0, 1, totals)[:, None]
+    np.testing.assert_allclose(X.toarray() if kind != "dense" else X, expected, rtol=1e-6)
+    np.testing.assert_allclose(normalized["norm_factor"], totals / 50)
+    assert not results().uns
+    np.testing.assert_array_equal(pp.normalize_total(cells, target_sum=50, inplace=False)["norm_factor"], totals / 50)
+
+
+def test_arrays_of_obsm_are_transformed():
+    adata = anndata.AnnData(COUNTS.copy(), obsm={"a": COUNTS[:, :5].copy()})
+    pp.log1p(adata, obsm="a", chunked=True, chunk_size=9)
+    np.testing.assert_allclose(adata.obsm["a"], np.log1p(COUNTS[:, :5]))
+    pp.scale(adata, obsm="a", max_value=1)
+    expected = scaled(np.log1p(COUNTS[:, :5]), zero_center=True, max_value=1)
+    np.testing.assert_allclose(adata.obsm["a"], expected, atol=1e-12)
+    np.testing.assert_array_equal(adata.X, COUNTS)
+    assert not len(adata.var.columns)
+
+
+def test_lazy_cells_without_steps_keep_only_variable_genes():
+    cells, _ = cells_of("dask", None)
+    pp.highly_variable_genes(cells, n_top_genes=6, subset=True)
+    assert cells.var["highly_variable"].all()
+    assert 6 <= cells.X.shape[1] == cells.shape[1] < 40
+    pp.log1p(cells)
+    with pytest.raises(ValueError, match=r"subset=True.*recorded"):
+        pp.highly_variable_genes(cells, n_top_genes=3, subset=True)
