@@ -61,7 +61,7 @@ def matched(found, model, m):
 def test_population_moments_give_the_model_back(n_labels, m, seed):
     model = HiddenMarkov(*draw_refinement_model(n_labels * m, 15, 10.0, seed))
     actual = recover_counts(*population(model, n_labels, m))
-    again = m_step(actual.counts)
+    again = m_step(actual)
     order = matched(again, model, m)
     assert sorted(order) == list(range(model.n_states))
     np.testing.assert_allclose(again.emission[:, order], model.emission, atol=2e-6)
@@ -76,6 +76,6 @@ def test_decoding_by_operators_is_that_of_the_joint_table():
     actual = Operators(*(read_only(p) for p in find_operators(*population(model, n_labels, m))))
     sentences = Sentences.from_ids([[1, 4, 2], [3], [2, 2, 5, 6], []])
     out = np.empty((len(sentences.ids), n_labels))
-    assert decode_block(read_only(sentences.ids), read_only(sentences.offsets), actual, out) == 0
+    decode_block(read_only(sentences.ids), read_only(sentences.offsets), actual, out)
     expected = compute_posteriors(sentences, model).posterior.reshape(-1, n_labels, m).sum(axis=2)
     np.testing.assert_allclose(out, expected, atol=1e-7)

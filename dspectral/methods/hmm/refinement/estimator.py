@@ -83,8 +83,6 @@ class RefinementHMM(ChainDecoder):
         Observable operators from the moments; None after a random start.
     correlations_ : ndarray of float64, shape (n_labels, m - 1), or None
         Canonical correlations of past and future within each label; None after a random start.
-    n_negative_ : int
-        Number of negative expected counts from the moments, set to 0.
     log_likelihoods_ : list of float
         Log-likelihood of tokens and labels before each EM pass, in nats.
     n_passes_ : int
@@ -181,7 +179,7 @@ class RefinementHMM(ChainDecoder):
         else:
             start = start_at_random(corpus, self.n_refinements, random_state=seed)
         self.model_, self.n_refinements_, self.operators_, self.correlations_ = start[:4]
-        self.n_negative_, self.n_passes_ = start.n_negative, start.n_passes
+        self.n_passes_ = start.n_passes
         self.bounds_ = np.concatenate([[0], np.cumsum(self.n_refinements_)])
         self.log_likelihoods_: list[float] = []
         # EM never changes a zero; only moments have zeros.

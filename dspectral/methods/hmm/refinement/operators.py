@@ -42,13 +42,6 @@ class Operators(NamedTuple):
     last: Doubles
 
 
-class RecoveredCounts(NamedTuple):
-    """Expected counts of the refinements of all labels, in label order, and the number of negative entries."""
-
-    counts: HiddenMarkov
-    n_negative: int
-
-
 def compute_projections(gram: Doubles, m: int, *, regularization: float = 1e-2) -> Projections:
     """Return the canonical directions of past and future within each label.
 
@@ -116,7 +109,7 @@ def find_operators(joint: Doubles, steps: Doubles, first: Doubles, last: Doubles
 
 def recover_counts(
     joint: Doubles, steps: Doubles, first: Doubles, last: Doubles, n_refinements: Int64s
-) -> RecoveredCounts:
+) -> HiddenMarkov:
     """Return the tokens, steps, starts and ends of each refinement by the method of moments.
 
     Past, token and future are conditionally independent views of a refinement. Their symmetrized, whitened third
@@ -144,8 +137,7 @@ def recover_counts(
             # Rows of a step's moment belong to the next token: transpose, as in the transition matrix.
             moment = steps[a, b, : n_refinements[b], :m]
             counts.transition[rows, columns] = (target.future @ moment @ source.past.T).T
-    n_negative = sum(int(np.sum(part < 0)) for part in counts)
-    return RecoveredCounts(HiddenMarkov(*(np.maximum(part, 0.0) for part in counts)), n_negative)
+    return HiddenMarkov(*(np.maximum(part, 0.0) for part in counts))
 
 
 class Mixture(NamedTuple):

@@ -85,10 +85,10 @@ def add_outer(total: Doubles, left: Doubles, right: Doubles) -> None:
 
 
 @compiled
-def decode_block(ids: Int32s, offsets: Int64s, operators: Operators, out: Doubles) -> int:
+def decode_block(ids: Int32s, offsets: Int64s, operators: Operators, out: Doubles) -> None:
     """Write the probability of each label at each token, shape (n_tokens, n_labels), from products of operators."""
     n_labels, _, m, _ = operators.emission.shape
-    n_negative, max_length = 0, max_sentence_length(offsets)
+    max_length = max_sentence_length(offsets)
     states, emitted, backward = operators.first.copy(), operators.first.copy(), operators.first.copy()
     # Row vectors are multiplied by transposed operators, in views that take no memory.
     emission_left = operators.emission.transpose((0, 1, 3, 2))
@@ -109,10 +109,9 @@ def decode_block(ids: Int32s, offsets: Int64s, operators: Operators, out: Double
         copy_vectors(operators.last, backward)
         for t in range(n - 1, -1, -1):
             multiply_emission(emission_left, ids[start + t], backward, emitted)
-            n_negative += write_label_shares(emitted, states_before[:, :, t], out[start + t])
+            write_label_shares(emitted, states_before[:, :, t], out[start + t])
             multiply_transition(transition_left, emitted, backward)
             rescale(backward)
-    return n_negative
 
 
 @compiled
@@ -166,18 +165,15 @@ def copy_vectors(vectors: Doubles, out: Doubles) -> None:
 
 
 @compiled
-def write_label_shares(backward: Doubles, states: Doubles, out: Doubles) -> int:
-    """Write the probability of each label, with negative ones set to 0; return the number of negative ones."""
+def write_label_shares(backward: Doubles, states: Doubles, out: Doubles) -> None:
+    """Write the probability of each label, with negative ones set to 0."""
     n_labels, m = states.shape
-    n_negative, total = 0, 0.0
+    total = 0.0
     for a in range(n_labels):
         out[a] = 0.0
         for c in range(m):
             out[a] += backward[a, c] * states[a, c]
-        if out[a] < 0.0:
-            n_negative += 1
-            out[a] = 0.0
+        out[a] = max(out[a], 0.0)
         total += out[a]
     for a in range(n_labels):
         out[a] = out[a] / total if total > 0.0 else 1.0 / n_labels
-    return n_negative

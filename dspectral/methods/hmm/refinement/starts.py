@@ -193,7 +193,6 @@ class Start(NamedTuple):
     n_refinements: Int64s
     operators: Operators | None = None
     correlations: Doubles | None = None
-    n_negative: int = 0
     n_passes: int = 0
 
 
@@ -219,13 +218,12 @@ def start_with_moments(
     # A label has at most as many refinements as types.
     n_types = np.sum(moments.joint[:, :, 0, 0] > 0, axis=1)
     n_refinements = np.clip(n_types, 1, label_projections.n_refinements)
-    recovered = recover_counts(*moments, n_refinements)
+    counts = recover_counts(*moments, n_refinements)
     return Start(
-        m_step(recovered.counts, smoothing=smoothing),
+        m_step(counts, smoothing=smoothing),
         n_refinements,
         find_operators(*moments, n_refinements),
         label_projections.correlations,
-        recovered.n_negative,
         1 + (m > 1),
     )
 
