@@ -11,6 +11,7 @@ from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import AllRows, GramProduct, Moments, RowFactor
 from dspectral.decomposition.nystrom import NystromSketch
+from dspectral.exploring.groups import GroupSums
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
 from dspectral.methods.hmm.inference import HiddenMarkov
 from dspectral.methods.hmm.refinement.starts import OperatorMoments, ViewMoments, Views
@@ -25,6 +26,7 @@ from dspectral.methods.multilabel.summaries import (
     StateStatistics,
 )
 from dspectral.methods.tmpca.levels import CollectedNodes, TokenPairCounts, Trees
+from dspectral.methods.topics.period_counts import PeriodCounts
 from dspectral.methods.topics.rotation import CoordinateSample, TopicAxes, TopicMixture, TopicSums
 from dspectral.pp.cells import ColumnSums
 from dspectral.search import Nearest
@@ -33,7 +35,7 @@ from dspectral.store.rows import ColumnTotals
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import TermSample
 from dspectral.text.terms import TermTable
-from dspectral.text.weighting import DocumentFrequencies
+from dspectral.text.weighting import DocumentFrequencies, Weighting
 from dspectral.types import Documents, LabeledSentences, Sentences
 
 D, L, K, TYPES = 9, 3, 4, 7
@@ -100,6 +102,10 @@ def features(rng, n):
 
 def numbers(_, n):
     return Rows(np.arange(n)[:, None])
+
+
+def cells(rng, n):
+    return Rows(rng.integers(-1, 8, size=(n, 1)))
 
 
 def tokens(rng, n, labeled=False):
@@ -224,6 +230,17 @@ CASES = [
     case(TokenPairCounts, (tokens,), lambda n: 12 * TYPES * TYPES + 16 * TYPES, n_types=TYPES, length=4),
     case(CoordinateSample, (csr, numbers), lambda n: 16 * n + 12 * D * n + 8, axes=AXES, step=2, row_step=3),
     case(TopicSums, (csr, numbers), lambda n: 16 * (2 * D + 2 + 2 * 3), axes=AXES, mixture=MIXTURE, n_nearest=3),
+    case(
+        PeriodCounts,
+        (csr, cells),
+        lambda n: 8 * 8 * 3 + 12 * 2 * D * 8 + 100,
+        weighting=Weighting("count", np.ones(D), None, "l2"),
+        mixture=MIXTURE,
+        slots=np.arange(2 * D, dtype=np.int32).reshape(2, D) - 1,
+        n_cells=8,
+        n_words=2 * D - 1,
+    ),
+    case(GroupSums, (features, numbers), lambda n: 8 * 3 * (K + 1), codes=np.arange(1000) % 4 - 1, n_groups=3),
     case(TermTable, (texts,), lambda n: 6 * (24 + 8)),
     case(ColumnSums, (csr, numbers), lambda n: 3 * (8 + 16 * D), n_batches=3, batches=np.arange(1000) % 3),
     case(Nearest, (features, numbers), lambda n: 2 * 4 * (4 + 8 + 4), queries=np.eye(K, dtype=np.float32)[:2], n=4),

@@ -91,7 +91,6 @@ ADVICE = [  # call, its arguments, words of the error, arguments that it advises
     (search, {"rows": lambda store: store.tfidf()}, "pass the store itself", {"rows": lambda store: store}),
     (fit, {"model": Topics(8)}, "lower min_df", {"model": Topics(8, min_df=1, max_df=1.0)}),
     (fit, {"model": topics(["cat"])}, r"fit\(X, terms=", {"terms": NAMES}),
-    (fit, {"model": SVD, "X": LAZY}, r"X\.rechunk\({1: -1}\)", {"X": LAZY.rechunk({1: -1})}),
     (fit, {"model": SVD, "X": COUNTS[0]}, r"reshape\(-1, 1\)", {"X": COUNTS[0].reshape(1, -1)}),
     (fit, {"model": HybridLSI(2, alpha=0.5)}, "set alpha=0", {"model": HybridLSI(2, alpha=0)}),
     (fit, {"model": TreePCA(), "X": TREES}, "n_components=None", {"model": TreePCA(2)}),

@@ -67,7 +67,7 @@ def test_a_record_is_replaced_beside_files_that_killed_writers_left(tmp_path):
     record = read_stored_group(where)
     assert record.attributes["number"] == 2
     np.testing.assert_array_equal(record.array(0), [np.nan, 3.0])
-    assert [path.name for path in tmp_path.glob("arrays-*")] == ["arrays-0001"]
-    next(tmp_path.glob("arrays-0001/0/c/0")).unlink()
-    with pytest.raises(StoreError, match=r"array arrays-0001/0 lacks chunk 0"):
+    (folder,) = tmp_path.glob("arrays-*")
+    (folder / "0" / "c" / "0").unlink()
+    with pytest.raises(StoreError, match=f"array {folder.name}/0 lacks chunk 0"):
         record.array(0)

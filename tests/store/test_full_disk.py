@@ -7,12 +7,14 @@ import resource
 import signal
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import pytest
 
 from dspectral import SketchedPCA, build_corpus, save, write_counts, write_summary, write_word2vec
 from dspectral.datasets import low_rank_counts
+from dspectral.store import arrays
 from tests.store.contents import contents
 
 
@@ -39,7 +41,8 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_file_for_which_there_is_no_room_is_named(name, tmp_path):
+def test_a_file_for_which_there_is_no_room_is_named(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(arrays, "uuid4", lambda: UUID(int=0))
     at, sound = tmp_path / "full" / "written", tmp_path / "sound" / "written"
     for folder in (at.parent, sound.parent):
         folder.mkdir()

@@ -26,9 +26,11 @@ N_WORDS, N_SENTENCES, N_VAGUE = 7, 6, 3
 def main(argv: list[str] | None = None) -> None:
     """Make the table."""
     parser = form.parser("benchmarks.languages", __doc__, fits=False)
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of folders of .conllu files")
+    parser.add_argument(
+        "--data", type=form.local_path, required=True, metavar="DIR", help="folder of folders of .conllu files"
+    )
     parser.add_argument("--names", nargs="*", metavar="NAME", help="folders to read (default: all)")
-    parser.add_argument("--pages", type=Path, metavar="DIR", help="folder for the pages (default: none)")
+    parser.add_argument("--pages", type=form.local_path, metavar="DIR", help="folder for the pages (default: none)")
     with form.run(parser.parse_args(argv)) as run:
         arguments = run.arguments
         for folder in sorted(path for path in arguments.data.iterdir() if any(path.glob("*.conllu"))):

@@ -20,6 +20,8 @@ BATCH_FRAMES = 4096
 """Frames of a mini-batch of k-means."""
 N_KMEANS_STARTS = 3
 """Number of k-means initializations."""
+MAX_MAGNITUDE = 1e150
+"""Maximum magnitude of an entry; sums of squares then stay finite."""
 
 Frames: TypeAlias = Sequence[ArrayLike] | AnyArray
 """Sequences of frames, shape (n_frames_i, n_features) each, or one matrix of frames."""
@@ -141,7 +143,11 @@ class VectorQuantizer(RunPlanMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         for part in [X] if _is_matrix(X) else X:
             check_lossless(part)
         rows = X if _is_matrix(X) else np.concatenate([np.asarray(frames, dtype=np.float64) for frames in X])
-        return validate_data(self, rows, reset=reset, dtype=np.float64)
+        frames = np.asarray(validate_data(self, rows, reset=reset, dtype=np.float64))
+        largest = max(frames.max(initial=0.0), -frames.min(initial=0.0))
+        if largest > MAX_MAGNITUDE:
+            raise ValueError(f"X contains {largest:g}, but magnitudes must be at most {MAX_MAGNITUDE:g}: rescale X")
+        return frames
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

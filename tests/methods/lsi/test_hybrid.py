@@ -139,7 +139,7 @@ def test_similarity_for_other_terms_than_the_vocabulary_is_refused(tmp_path):
     right = term_similarity(store.vocabulary.terms, words, vectors)
     hybrid = HybridLSI(1, beta=0.5).fit(store, term_similarity=right)
     assert hybrid.components_.shape == (1, 4)
-    with pytest.raises(ValueError, match=r"4 other terms.*column 0"):
+    with pytest.raises(ValueError, match="4 other terms"):
         HybridLSI(1, beta=0.5).fit(store, term_similarity=term_similarity(words, words, vectors))
     with pytest.raises(ValueError, match="4 terms"):
         term_similarity(store.vocabulary.terms, ["rot"], vectors[:1])
