@@ -1,5 +1,6 @@
 """Topics over periods: shares with intervals, and changes that are more than noise."""
 
+import re
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -21,6 +22,10 @@ BEGINNING = 0.1
 """A topic begins or ends where its share is below this multiple of its share on the other side."""
 MIN_SIMILARITY = 0.2
 """Minimum cosine of the words of topics of which one splits from the other, or merges into it."""
+
+
+DAY_FIRST = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2,4}")
+"""Dates whose texts do not sort by time."""
 
 
 class TopicChange(NamedTuple):
@@ -180,7 +185,9 @@ def find_periods(by: Any, n_rows: int) -> tuple[list[str], Int32s]:
     values = np.asarray(by)
     if values.shape != (n_rows,):
         raise ValueError(f"by has shape {values.shape}, but must have one value for each of the {n_rows} documents")
-    texts = np.array(["" if is_missing(value) else str(value) for value in values], dtype=object)
+    # Numbers become floats where some are missing.
+    present = ("" if is_missing(value) else int(value) if is_whole(value) else value for value in values)
+    texts = np.array([str(value) for value in present], dtype=object)
     distinct, inverse, counts = np.unique(texts, return_inverse=True, return_counts=True)
     filled = [value for value in distinct.tolist() if value.strip()]
     names, codes = filled, None
@@ -188,6 +195,8 @@ def find_periods(by: Any, n_rows: int) -> tuple[list[str], Int32s]:
         names, is_time, groups = group_values(distinct.tolist(), counts, "by")
         codes = groups[inverse] if is_time else None
     if codes is None:
+        if day_first := next(filter(DAY_FIRST.match, filled), None):
+            raise ValueError(f"by has dates such as {day_first!r}, but must have 2026-11-27: use pandas.to_datetime")
         with suppress(ValueError):
             filled.sort(key=float)
         names, numbers = filled, {value: number for number, value in enumerate(filled)}
@@ -199,6 +208,11 @@ def find_periods(by: Any, n_rows: int) -> tuple[list[str], Int32s]:
             "fewer different values"
         )
     return names, codes
+
+
+def is_whole(value: object) -> bool:
+    """Report whether a value is a float without a fraction."""
+    return isinstance(value, float | np.floating) and float(value).is_integer()
 
 
 def name_changes(

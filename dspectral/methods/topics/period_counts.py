@@ -157,7 +157,9 @@ class RatioSeries(NamedTuple):
                     del edges[1 + int(p.argmax())]
             count, size = (np.add.reduceat(values[one], edges[:-1]) for values in (self.counts, self.sizes))
             ratio = (count / np.maximum(size, 1.0)).tolist()
-            changes += [(one, change) for change in zip(edges[1:-1], ratio[:-1], ratio[1:], strict=True)]
+            # Cuts before and after empty periods are alike.
+            firsts = [cut + int(np.argmax(self.sizes[one, cut:] > 0)) for cut in edges[1:-1]]
+            changes += [(one, change) for change in zip(firsts, ratio[:-1], ratio[1:], strict=True)]
         return changes
 
     def select(self, series: Any, start: int, stop: int) -> "RatioSeries":

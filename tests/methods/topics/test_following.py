@@ -125,6 +125,22 @@ def test_dates_become_days_in_order(by):
     np.testing.assert_array_equal(codes, [0, -1, 56, 4])
 
 
+def test_whole_numbers_with_missing_ones_are_years():
+    names, codes = find_periods([2024.0, float("nan"), 2026.0], 3)
+    assert names == ["2024", "2025", "2026"]
+    np.testing.assert_array_equal(codes, [0, -1, 2])
+
+
+def test_change_is_dated_by_the_first_period_that_has_documents():
+    counts, topic, period = draw()
+    model = fit(counts)
+    gap = np.where(period < 5, period, period + 3)
+    dates = [f"2026-{1 + month:02d}" for month in gap]
+    born = match(model, counts, topic)[0]
+    changes = [change for change in model.follow(counts, dates).changes if (change.topic, change.word) == (born, None)]
+    assert [(change.period, change.kind) for change in changes] == [("2026-09", "birth")]
+
+
 @pytest.mark.parametrize(
     ("by", "error", "value"),
     [
@@ -133,8 +149,9 @@ def test_dates_become_days_in_order(by):
         ([1] * 1600, ValueError, "by has 1 different"),
         (range(1600), ValueError, "by has 1600 different"),
         ([float("nan")] * 1600, ValueError, "by has 0 different"),
+        (["27.11.2026", "03.12.2026"] * 800, ValueError, "03.12.2026"),
     ],
-    ids=["name", "length", "one period", "periods", "missing"],
+    ids=["name", "length", "one period", "periods", "missing", "day first"],
 )
 def test_periods_that_cannot_be_followed_are_refused(by, error, value):
     counts, _, _ = draw()
